@@ -1,0 +1,101 @@
+/**
+ * Boundary errors: the class says which boundary failed, the message says what was expected, what was found and what to do.
+ * Authors of environments, rewards and tools throw plain errors; `boundary()` wraps them where they cross into the system.
+ */
+import type { Finite, Verdict } from "./types.ts";
+
+export type BoundaryName = "config" | "model" | "tokenizer" | "policy" | "environment" | "reward" | "tool" | "sandbox" | "run";
+
+/** Base of all errors that a person is meant to read; the command line prints its message alone, without a stack. */
+export class FlywheelError extends Error {
+  readonly boundary: BoundaryName;
+  constructor(boundary: BoundaryName, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.boundary = boundary;
+    this.name = new.target.name;
+  }
+}
+
+export class ConfigError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("config", message, options);
+  }
+}
+/** A weight file, a model folder, an architecture or a download. */
+export class ModelError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("model", message, options);
+  }
+}
+/** A tokenizer, a chat template or a tool-call dialect. */
+export class TokenizerError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("tokenizer", message, options);
+  }
+}
+/** Sampling, training or publishing by an engine. */
+export class PolicyError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("policy", message, options);
+  }
+}
+export class EnvError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("environment", message, options);
+  }
+}
+export class RewardError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("reward", message, options);
+  }
+}
+export class ToolError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("tool", message, options);
+  }
+}
+export class SandboxError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("sandbox", message, options);
+  }
+}
+/** A run folder: taken, damaged, or of another configuration. */
+export class RunError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("run", message, options);
+  }
+}
+
+/** `where: expected X, got Y; remedy`: the one form of every message. */
+export function expected(where: string, want: string, got: string, remedy?: string): string {
+  return `${where}: expected ${want}, got ${got}${remedy === undefined ? "" : `; ${remedy}`}`;
+}
+
+/** Runs `body`; anything it throws comes out as an error of the named boundary (an error that already has one stays). */
+export async function boundary<T>(wrap: new (message: string, options?: ErrorOptions) => FlywheelError, where: string, body: () => T | Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (cause) {
+    if (cause instanceof FlywheelError) throw cause;
+    throw new wrap(`${where}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+export function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** The one constructor of `Finite`. Strings and booleans are refused, never coerced. */
+export function finite(value: unknown, where: string): Finite {
+  if (typeof value !== "number" || !Number.isFinite(value)) {
+    throw new RewardError(expected(where, "a finite number", `${typeof value} ${String(value)}`));
+  }
+  return value as Finite;
+}
+
+/** A scored verdict from plain numbers; refuses what is not finite. */
+export function scored(score: number, explanation: string, components: Record<string, number> = {}): Verdict {
+  const parts: Record<string, Finite> = {};
+  for (const [name, value] of Object.entries(components)) parts[name] = finite(value, `reward component ${name}`);
+  return { type: "scored", score: finite(score, "reward score"), components: parts, explanation };
+}
