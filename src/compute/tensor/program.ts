@@ -1,0 +1,89 @@
+/** Compiled programs: a lowered graph in an ONNX Runtime session, run on host arrays that are neither copied in nor out. */
+import * as ort from "onnxruntime-node";
+import { expected } from "../../errors.ts";
+import { bindShape, evaluate } from "./dim.ts";
+import type { Tensor } from "./graph.ts";
+import { HostTensor, integers, Pool } from "./host.ts";
+import { lower, type Lowered } from "./lowering.ts";
+
+export type HostTensors = Readonly<Record<string, HostTensor>>;
+
+export interface CompileOptions {
+  /** Tensors that become inputs of the program, whatever they were made from. */
+  readonly given?: Readonly<Record<string, Tensor>>;
+  readonly threads?: number;
+  /** File prefix for the runtime's own profile. */
+  readonly profile?: string;
+}
+
+export class Program {
+  readonly #session: ort.InferenceSession;
+  readonly #lowered: Lowered;
+  readonly #shapes = new Map<string, HostTensor>();
+
+  private constructor(session: ort.InferenceSession, lowered: Lowered) {
+    this.#session = session;
+    this.#lowered = lowered;
+  }
+
+  /** Compiles the graph that ends in `outputs`; its inputs are the `input` nodes met on the way and `given`. */
+  static async compile(outputs: Readonly<Record<string, Tensor>>, { given = {}, threads, profile }: CompileOptions = {}): Promise<Program> {
+    const lowered = lower(outputs, given);
+    const session = await ort.InferenceSession.create(lowered.bytes, {
+      graphOptimizationLevel: "all",
+      executionMode: "sequential",
+      enableCpuMemArena: true,
+      enableMemPattern: false,
+      logSeverityLevel: 3,
+      ...(threads === undefined ? {} : { intraOpNumThreads: threads }),
+      ...(profile === undefined ? {} : { enableProfiling: true, profileFilePrefix: profile }),
+    });
+    return new Program(session, lowered);
+  }
+
+  get inputNames(): readonly string[] {
+    return this.#lowered.inputs.map(({ name }) => name);
+  }
+
+  /**
+   * Runs on `feeds` (those not of this program are ignored). Outputs are written into `into` where given, else into buffers
+   * from `pool`. An output may share its buffer with an input only if every operation between them is elementwise.
+   */
+  async run(feeds: HostTensors, { into = {}, pool = new Pool() }: { into?: HostTensors; pool?: Pool } = {}): Promise<Record<string, HostTensor>> {
+    const bindings = new Map<string, number>();
+    const inputs: Record<string, ort.Tensor> = {};
+    for (const { name, shape, dtype } of this.#lowered.inputs) {
+      const fed = feeds[name];
+      if (fed === undefined) throw new RangeError(expected(`program input ${name}`, "a tensor", "none"));
+      if (fed.dtype !== dtype) throw new TypeError(expected(`program input ${name}`, dtype, fed.dtype));
+      bindShape(shape, fed.shape, bindings, `program input ${name}`);
+      inputs[name] = fed.value;
+    }
+    for (const [name, shape] of this.#lowered.shapeInputs) inputs[name] = this.#shape(shape.map((d) => evaluate(d, bindings))).value;
+    const results: Record<string, HostTensor> = {};
+    const fetches: Record<string, ort.Tensor> = {};
+    for (const { name, shape, dtype } of this.#lowered.outputs) {
+      const sizes = shape.map((d) => evaluate(d, bindings));
+      const target = into[name] ?? pool.take(sizes, dtype);
+      bindShape(shape, target.shape, bindings, `program output ${name}`);
+      results[name] = target;
+      fetches[name] = target.value;
+    }
+    await this.#session.run(inputs, fetches);
+    return results;
+  }
+
+  #shape(sizes: readonly number[]): HostTensor {
+    const key = sizes.join(",");
+    let known = this.#shapes.get(key);
+    if (known === undefined) {
+      if (this.#shapes.size > 4096) this.#shapes.clear();
+      this.#shapes.set(key, (known = integers(sizes)));
+    }
+    return known;
+  }
+
+  async close(): Promise<void> {
+    await this.#session.release();
+  }
+}
