@@ -16,6 +16,15 @@ export interface CompileOptions {
   readonly profile?: string;
 }
 
+export interface RunOptions {
+  /** Where outputs are written. */
+  readonly into?: HostTensors;
+  /** Lends buffers for the other outputs. */
+  readonly pool?: Pool;
+  /** Sizes that no input has as a dimension of its own. */
+  readonly sizes?: Readonly<Record<string, number>>;
+}
+
 export class Program {
   readonly #session: ort.InferenceSession;
   readonly #lowered: Lowered;
@@ -49,8 +58,8 @@ export class Program {
    * Runs on `feeds` (those not of this program are ignored). Outputs are written into `into` where given, else into buffers
    * from `pool`. An output may share its buffer with an input only if every operation between them is elementwise.
    */
-  async run(feeds: HostTensors, { into = {}, pool = new Pool() }: { into?: HostTensors; pool?: Pool } = {}): Promise<Record<string, HostTensor>> {
-    const bindings = new Map<string, number>();
+  async run(feeds: HostTensors, { into = {}, pool = new Pool(), sizes = {} }: RunOptions = {}): Promise<Record<string, HostTensor>> {
+    const bindings = new Map<string, number>(Object.entries(sizes));
     const inputs: Record<string, ort.Tensor> = {};
     for (const { name, shape, dtype } of this.#lowered.inputs) {
       const fed = feeds[name];

@@ -48,12 +48,12 @@ export class Programs {
     });
   }
 
-  /** Gradients dy, dKeys, dValues -> dx, (dPastKeys, dPastValues), and "grad:name" = "acc:name" + the gradient of each trainable. */
-  blockBackward(options: BlockOptions): Promise<Program> {
-    return this.#once(`backward/${keyOf(options)}/${options.trainable.join()}`, () => {
+  /** Gradients dy (and, if `cacheSeeds`, dKeys, dValues) -> dx, (dPastKeys, dPastValues), and "grad:name" = "acc:name" + the gradient of each trainable. */
+  blockBackward(options: BlockOptions & { readonly cacheSeeds: boolean }): Promise<Program> {
+    return this.#once(`backward/${keyOf(options)}/${options.cacheSeeds}/${options.trainable.join()}`, () => {
       const graph = this.#block(options);
       const seed = (name: string, tensor: Tensor): { tensor: Tensor; seed: Tensor } => ({ tensor, seed: o.input(name, tensor.shape) });
-      const outputs = [seed("dy", graph.y), seed("dKeys", graph.keys), seed("dValues", graph.values)];
+      const outputs = [seed("dy", graph.y), ...(options.cacheSeeds ? [seed("dKeys", graph.keys), seed("dValues", graph.values)] : [])];
       const past = graph.past === undefined ? [] : [graph.past.keys, graph.past.values];
       const trainable = options.trainable.map((name) => graph.parameters.get(name)!);
       const [dx, ...rest] = gradients(outputs, [graph.x, ...past, ...trainable]);

@@ -1,0 +1,178 @@
+/** The embedded engine: one set of arrays for sampling and training, behind the same interface that remote engines have. */
+import { createHash } from "node:crypto";
+import { PolicyError, expected } from "../../../errors.ts";
+import { rng } from "../../../random.ts";
+import type {
+  AdamWOptions, Batch, Engine, EngineInfo, ForwardBackwardResult, Loss, OptimResult, PolicyVersion, SampledSpan, SampleRequest, TrainRow,
+} from "../../../types.ts";
+import type { Architecture } from "../../models/architecture.ts";
+import { initialLora, type LoraOptions } from "../../models/lora.ts";
+import { Pool, type HostTensor } from "../../tensor/host.ts";
+import type { Machine } from "./forward.ts";
+import { parameterCount } from "./memory.ts";
+import { copyOf, LocalModel } from "./model.ts";
+import { Programs } from "./programs.ts";
+import { Sampler, type SamplerOptions } from "./sampler.ts";
+import { loadState, saveState } from "./state.ts";
+import { Trainer, type TrainerOptions } from "./trainer.ts";
+
+export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<SamplerOptions> {
+  readonly name: string;
+  readonly architecture: Architecture;
+  readonly parameters: ReadonlyMap<string, HostTensor>;
+  /** Which weights are trained: all, a low-rank adapter, or none. */
+  readonly train: { readonly type: "full" } | { readonly type: "lora"; readonly lora: LoraOptions; readonly initial?: ReadonlyMap<string, HostTensor> } | { readonly type: "none" };
+  /** Keep the weights as they are now under the adapter name "reference". */
+  readonly reference?: boolean;
+  readonly seed?: number;
+}
+
+const defaults = {
+  microBatchTokens: 2048,
+  residualBudget: 1.5e9,
+  logitBudget: 0.5e9,
+  maxRows: 64,
+  cacheBudget: 2e9,
+  retainBudget: 1e9,
+  prefillTokens: 1024,
+} as const;
+
+export class LocalEngine implements Engine {
+  readonly info: EngineInfo;
+  readonly model: LocalModel;
+  readonly trainer: Trainer;
+  readonly sampler: Sampler;
+  readonly #machine: Machine;
+  #version = 0 as PolicyVersion;
+  #state: "published" | "stepped" = "published";
+  #probe: { readonly ids: readonly number[]; readonly logprobs: readonly number[] } | undefined;
+
+  private constructor(options: LocalEngineOptions) {
+    const { architecture, parameters, train, reference = false, seed = 0, name, decode = () => "", ...rest } = options;
+    this.model = new LocalModel(architecture, parameters);
+    this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
+    const trainable = train.type === "full" ? parameters : train.type === "lora" ? (train.initial ?? initialLora(architecture, train.lora, seed)) : new Map<string, HostTensor>();
+    this.model.setVariant("base", { type: "base" });
+    this.model.setVariant("policy", train.type === "lora" ? { type: "lora", adapter: { parameters: trainable, lora: train.lora } } : { type: "base" });
+    if (reference) this.#keepReference(train, trainable);
+    const settings = { ...defaults, ...rest, decode };
+    this.trainer = new Trainer(this.#machine, { ...settings, variant: "policy", trainable });
+    this.sampler = new Sampler(this.#machine, settings);
+    const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
+    this.info = {
+      model: name,
+      family: architecture.family,
+      parameters: parameterCount(architecture),
+      trainable: count(trainable),
+      vocabulary: architecture.vocabulary,
+      contextLength: architecture.context,
+      adapters: this.model.variants,
+    };
+  }
+
+  /** Opens an engine on parameters in memory; the arrays are used as they are, and trained in place. */
+  static open(options: LocalEngineOptions): LocalEngine {
+    return new LocalEngine(options);
+  }
+
+  #keepReference(train: LocalEngineOptions["train"], trainable: ReadonlyMap<string, HostTensor>): void {
+    const untouched = train.type === "none" || (train.type === "lora" && train.initial === undefined);
+    if (untouched) this.model.setVariant("reference", { type: "base" });
+    else if (train.type === "full") this.model.setVariant("reference", { type: "full", parameters: copyOf(trainable) });
+    else if (train.type === "lora") this.model.setVariant("reference", { type: "lora", adapter: { parameters: copyOf(trainable), lora: train.lora } });
+  }
+
+  get version(): PolicyVersion {
+    return this.#version;
+  }
+
+  async sample(request: SampleRequest): Promise<readonly SampledSpan[]> {
+    if (this.#state === "stepped") throw new PolicyError("sample: the weights were updated and not published; call publish() first");
+    return this.sampler.sample(request, this.#version);
+  }
+
+  async logprobs(rows: readonly TrainRow[], { adapter = "policy" }: { readonly adapter?: string } = {}): Promise<readonly Float32Array[]> {
+    return this.trainer.logprobs(rows, adapter);
+  }
+
+  async forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult> {
+    if (this.trainer.trainable.size === 0) throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
+    return this.trainer.forwardBackward(batch, loss);
+  }
+
+  async optimStep(options: AdamWOptions): Promise<OptimResult> {
+    if (this.sampler.busy) throw new PolicyError("optimStep: sequences are being sampled with these weights; await them first");
+    const result = await this.trainer.optimStep(options);
+    if (result.type === "stepped") this.#state = "stepped";
+    return result;
+  }
+
+  /**
+   * Makes the trained weights the sampled ones. Nothing is copied (they are the same arrays): keys and values of older weights
+   * are dropped, and a probe is sampled and scored again by the trainer; both must agree to 1e-4, and after an update the
+   * probe's log-probs must have moved.
+   */
+  async publish(): Promise<PolicyVersion> {
+    const changed = this.#state === "stepped";
+    this.#state = "published";
+    this.sampler.forget();
+    if (changed) this.#version = (this.#version + 1) as PolicyVersion;
+    const before = this.#probe;
+    if (changed && before !== undefined) {
+      const now = await this.#score(before.ids);
+      if (now.every((value, i) => value === before.logprobs[i])) {
+        throw new PolicyError(expected("publish", "the probe's log-probs to move after an update", "the same to the last bit", "the sampler does not see the trained weights"));
+      }
+    }
+    await this.#handshake();
+    return this.#version;
+  }
+
+  async #score(ids: readonly number[]): Promise<number[]> {
+    const trained = Int32Array.from({ length: ids.length - probePrompt.length }, (_, i) => probePrompt.length + i);
+    const [scores] = await this.trainer.logprobs([{ ids: Int32Array.from(ids), trained, fields: {}, temperature: 1 }], "policy");
+    return [...scores!];
+  }
+
+  async #handshake(): Promise<void> {
+    const prompt = probePrompt.map((id) => id % this.info.vocabulary);
+    const [span] = await this.sampler.sample({ prompt, count: 1, maxTokens: 8, temperature: 1, stopIds: [], keys: [rng(0, "probe")] }, this.#version);
+    const ids = [...prompt, ...span!.ids];
+    const logprobs = await this.#score(ids);
+    const gap = Math.max(...logprobs.map((value, i) => Math.abs(value - span!.logprobs[i]!)));
+    if (!(gap <= 1e-4)) throw new PolicyError(expected("publish", "sampler and trainer log-probs of the probe within 1e-4", String(gap), "they do not run the same weights"));
+    this.#probe = { ids, logprobs };
+  }
+
+  /** Hash of the trained weights; equal hashes mean equal bits. */
+  weightsHash(): string {
+    const hash = createHash("sha256");
+    for (const [name, { data }] of this.trainer.trainable) hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    return hash.digest("hex");
+  }
+
+  async save(folder: string): Promise<void> {
+    await saveState(folder, { trainer: this.trainer, version: this.#version });
+  }
+
+  async load(folder: string): Promise<void> {
+    this.#version = await loadState(folder, this.trainer);
+    this.#state = "published";
+    this.#probe = undefined;
+    await this.publish();
+  }
+
+  async close(): Promise<void> {
+    await this.#machine.programs.close();
+    await this.trainer.close();
+    this.sampler.forget();
+    this.#machine.pool.trim();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Any ids do: the probe compares two readings of one sequence. */
+const probePrompt: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];

@@ -1,0 +1,116 @@
+/** The head over chosen positions: log-probs (and entropy) of given tokens, and the way back to the hidden states. */
+import { HostTensor, integers, floats } from "../../tensor/host.ts";
+import type { Gradients, Machine, Pass } from "./forward.ts";
+import type { MicroBatch } from "./packing.ts";
+import { prefixOf } from "./packing.ts";
+
+/** Where each trained token of a micro-batch is, in slot order. */
+export interface Selection {
+  /** Row of hidden [B * T, D] whose logits predict the token. */
+  readonly source: Int32Array;
+  readonly targets: Int32Array;
+  readonly inverseTemperature: Float32Array;
+  /** Index among the micro-batch's real rows. */
+  readonly row: Int32Array;
+  readonly rowCount: number;
+}
+
+export function select(micro: MicroBatch): Selection {
+  const source: number[] = [];
+  const targets: number[] = [];
+  const inverseTemperature: number[] = [];
+  const row: number[] = [];
+  let rowCount = 0;
+  micro.slots.forEach((slot, b) => {
+    if (slot === undefined) return;
+    const start = b * micro.length - prefixOf(micro, b);
+    for (const t of slot.row.trained) {
+      source.push(start + t - 1);
+      targets.push(slot.row.ids[t]!);
+      inverseTemperature.push(1 / slot.row.temperature);
+      row.push(rowCount);
+    }
+    rowCount++;
+  });
+  return { source: Int32Array.from(source), targets: Int32Array.from(targets), inverseTemperature: Float32Array.from(inverseTemperature), row: Int32Array.from(row), rowCount };
+}
+
+export interface HeadOptions {
+  readonly variant: string;
+  readonly entropy: boolean;
+  /** Logits that may be kept for the backward pass, in bytes; beyond it they are computed again, chunk by chunk. */
+  readonly logitBytes: number;
+}
+
+interface Chunk {
+  readonly start: number;
+  readonly end: number;
+  readonly feeds: Record<string, HostTensor>;
+  readonly logits: HostTensor | undefined;
+}
+
+export interface HeadResult {
+  readonly logprobs: Float32Array;
+  readonly entropy: Float32Array | undefined;
+  readonly chunks: readonly Chunk[];
+  readonly save: boolean;
+}
+
+/** Runs the head over the selected rows, in chunks whose logits fit into half of `logitBytes`. */
+export async function runHead(machine: Machine, { pass, selection }: { pass: Pass; selection: Selection }, options: HeadOptions & { backward: boolean }): Promise<HeadResult> {
+  const { model, programs, pool } = machine;
+  const { hidden: width, vocabulary } = model.architecture;
+  const count = selection.source.length;
+  const save = options.backward && count * vocabulary * 4 <= options.logitBytes;
+  const size = save ? Math.max(1, count) : Math.max(1, Math.floor(options.logitBytes / 2 / (vocabulary * 4)));
+  const program = await programs.headForward({ entropy: options.entropy, save });
+  const logprobs = new Float32Array(count);
+  const entropy = options.entropy ? new Float32Array(count) : undefined;
+  const chunks: Chunk[] = [];
+  for (let start = 0; start < count; start += size) {
+    const end = Math.min(count, start + size);
+    const hidden = pool.take([end - start, width]);
+    for (let i = start; i < end; i++) hidden.floats.set(pass.hidden!.floats.subarray(selection.source[i]! * width, (selection.source[i]! + 1) * width), (i - start) * width);
+    const feeds = {
+      ...model.feeds(options.variant, "head"),
+      hidden,
+      targets: integers(selection.targets.subarray(start, end), [end - start, 1]),
+      inverseTemperature: floats(selection.inverseTemperature.subarray(start, end), [end - start, 1]),
+    };
+    const result = await program.run(feeds, { pool });
+    logprobs.set(result["logprobs"]!.floats, start);
+    entropy?.set(result["entropy"]!.floats, start);
+    pool.give(result["logprobs"], result["entropy"]);
+    if (options.backward) chunks.push({ start, end, feeds, logits: result["logits"] });
+    else pool.give(hidden);
+  }
+  return { logprobs, entropy, chunks, save };
+}
+
+/** Gradients of the log-probs (and entropy) -> dHidden [B * T, D], and the head's parameters' gradients, accumulated. */
+export async function headBackward(
+  machine: Machine,
+  { head, pass, selection }: { head: HeadResult; pass: Pass; selection: Selection },
+  { dLogprobs, dEntropy, trainable, gradients }: { dLogprobs: Float32Array; dEntropy: Float32Array | undefined; trainable: readonly string[]; gradients: Gradients },
+): Promise<HostTensor> {
+  const { model, programs, pool } = machine;
+  const width = model.architecture.hidden;
+  const program = await programs.headBackward({ entropy: dEntropy !== undefined, save: head.save, trainable });
+  const dHidden = pool.take(pass.hidden!.shape);
+  dHidden.floats.fill(0);
+  const buffers = trainable.map((name) => [name, gradients.buffers.get(name)!] as const);
+  const into = Object.fromEntries(buffers.map(([name, buffer]) => [`grad:${name}`, buffer]));
+  const accumulators = Object.fromEntries(buffers.map(([name, buffer]) => [`acc:${name}`, buffer]));
+  for (const { start, end, feeds, logits } of head.chunks) {
+    const seeds = { dLogprobs: floats(dLogprobs.subarray(start, end)), ...(dEntropy === undefined ? {} : { dEntropy: floats(dEntropy.subarray(start, end)) }) };
+    const result = await program.run({ ...feeds, ...accumulators, ...seeds, ...(logits === undefined ? {} : { logits }) }, { into, pool });
+    const rows = result["dHidden"]!.floats;
+    for (let i = start; i < end; i++) addRow(dHidden.floats, selection.source[i]! * width, rows.subarray((i - start) * width, (i - start + 1) * width));
+    pool.give(result["dHidden"], logits, feeds["hidden"]);
+  }
+  return dHidden;
+}
+
+function addRow(target: Float32Array, at: number, row: Float32Array): void {
+  for (let j = 0; j < row.length; j++) target[at + j] = target[at + j]! + row[j]!;
+}

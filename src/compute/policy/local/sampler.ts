@@ -1,0 +1,296 @@
+/**
+ * Continuous batching: sequences of all callers share one decoding loop; a finished one gives its place to a waiting one.
+ * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
+ */
+import { PolicyError, expected } from "../../../errors.ts";
+import { uniform } from "../../../random.ts";
+import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest } from "../../../types.ts";
+import { floats, HostTensor, integers } from "../../tensor/host.ts";
+import type { Machine } from "./forward.ts";
+import { KvCache, RetainedCaches } from "./kv-cache.ts";
+import { cacheBytesPerToken } from "./memory.ts";
+import { causalMask, positionsOf } from "./packing.ts";
+import { blockSize } from "./sampling.ts";
+
+export interface SamplerOptions {
+  /** Sequences decoded at once. */
+  readonly maxRows: number;
+  /** Bytes for keys and values of running sequences. */
+  readonly cacheBudget: number;
+  /** Bytes for those of finished ones. */
+  readonly retainBudget: number;
+  /** Padded tokens of one prefill call. */
+  readonly prefillTokens: number;
+  /** Text of ids, for stop strings. */
+  readonly decode: (ids: readonly number[]) => string;
+}
+
+interface Sequence {
+  readonly request: SampleRequest;
+  readonly variant: string;
+  readonly key: RandomKey;
+  readonly ids: number[];
+  readonly logprobs: number[];
+  readonly version: PolicyVersion;
+  readonly settle: (result: SampledSpan | Error) => void;
+  /** Tokens whose keys and values are in the cache. */
+  cached: number;
+}
+
+export class Sampler {
+  readonly #machine: Machine;
+  readonly #options: SamplerOptions;
+  readonly #cache: KvCache;
+  readonly #retained: RetainedCaches;
+  #pending: Sequence[] = [];
+  #active: Sequence[] = [];
+  #loop: Promise<void> | undefined;
+  /** Tokens sampled and prefilled, and seconds spent, since the start. */
+  readonly stats = { sampled: 0, prefilled: 0, reused: 0, decodeSeconds: 0, prefillSeconds: 0 };
+
+  constructor(machine: Machine, options: SamplerOptions) {
+    this.#machine = machine;
+    this.#options = options;
+    this.#cache = new KvCache(machine.model.architecture, machine.pool);
+    this.#retained = new RetainedCaches(options.retainBudget);
+  }
+
+  get busy(): boolean {
+    return this.#loop !== undefined;
+  }
+
+  async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
+    this.#check(request);
+    const sequences = request.keys.map(
+      (key) =>
+        new Promise<SampledSpan>((resolve, reject) => {
+          const settle = (result: SampledSpan | Error): void => (result instanceof Error ? reject(result) : resolve(result));
+          const variant = request.adapter ?? "policy";
+          this.#pending.push({ request, variant, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
+        }),
+    );
+    this.#loop ??= this.#run().finally(() => (this.#loop = undefined));
+    return Promise.all(sequences);
+  }
+
+  /** Forgets keys and values of older weights. */
+  forget(): void {
+    this.#retained.clear();
+    this.#cache.clear();
+  }
+
+  async #run(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve)); // callers of the same moment share the first batch
+    try {
+      while (this.#pending.length + this.#active.length > 0) {
+        this.#dropAborted();
+        await this.#admit();
+        if (this.#active.length > 0) await this.#step();
+      }
+    } catch (cause) {
+      const error = cause instanceof Error ? cause : new Error(String(cause));
+      for (const sequence of [...this.#active, ...this.#pending]) sequence.settle(error);
+      this.#active = [];
+      this.#pending = [];
+      this.forget();
+    }
+  }
+
+  /** Moves waiting sequences of one variant into free rows, and fills their caches. */
+  async #admit(): Promise<void> {
+    const variant = this.#active[0]?.variant ?? this.#pending[0]?.variant;
+    const longest = (s: Sequence): number => s.request.prompt.length + s.request.maxTokens;
+    const fresh: Sequence[] = [];
+    let need = Math.max(0, ...this.#active.map(longest));
+    for (const sequence of this.#pending) {
+      if (sequence.variant !== variant) continue;
+      const rows = this.#active.length + fresh.length + 1;
+      need = Math.max(need, longest(sequence));
+      const bytes = rows * (need + 64) * cacheBytesPerToken(this.#machine.model.architecture);
+      if (rows > this.#options.maxRows || (rows > 1 && bytes > this.#options.cacheBudget)) break;
+      fresh.push(sequence);
+    }
+    if (fresh.length === 0) return;
+    const taken = new Set(fresh);
+    this.#pending = this.#pending.filter((sequence) => !taken.has(sequence));
+    const started = performance.now();
+    await this.#fill(fresh);
+    this.stats.prefillSeconds += (performance.now() - started) / 1000;
+  }
+
+  /** Gives each fresh sequence a row and its prompt's keys and values: copied where known, else computed, once a prompt. */
+  async #fill(fresh: readonly Sequence[]): Promise<void> {
+    const leaders = new Map<SampleRequest, Sequence>();
+    for (const sequence of fresh) {
+      const running = this.#active.find(({ request }) => request === sequence.request);
+      if (running === undefined && !leaders.has(sequence.request)) leaders.set(sequence.request, sequence);
+    }
+    const known = new Map([...leaders.values()].map((leader) => [leader, this.#retained.find(leader.ids, leader.variant)] as const));
+    const missing = (s: Sequence): number => s.ids.length - (known.get(s)?.length ?? 0);
+    const first = [...leaders.values()].sort((a, b) => missing(b) - missing(a));
+    const followers = fresh.filter((sequence) => leaders.get(sequence.request) !== sequence);
+    const start = this.#active.length;
+    const longest = Math.max(...[...this.#active, ...fresh].map(({ ids }) => ids.length));
+    this.#cache.reserve(start + fresh.length, longest + 1, start);
+    this.#active.push(...first, ...followers);
+    first.forEach((leader, i) => {
+      const found = known.get(leader);
+      if (found === undefined) return;
+      this.#cache.restore(found.cache, start + i, found.length);
+      leader.cached = found.length;
+      this.stats.reused += found.length;
+    });
+    await this.#prefill(start, start + first.length);
+    followers.forEach((follower, i) => {
+      const source = this.#active.findIndex((other) => other !== follower && other.request === follower.request);
+      const length = follower.ids.length - 1;
+      this.#cache.copyRow(source, start + first.length + i, length);
+      follower.cached = length;
+    });
+  }
+
+  /** Runs rows from..to-1 through the model, in batches of similar length, until all but each last token is cached. */
+  async #prefill(from: number, to: number): Promise<void> {
+    for (let row = from; row < to; ) {
+      const missing = (r: number): number => this.#active[r]!.ids.length - 1 - this.#active[r]!.cached;
+      const tokens = Math.min(missing(row), this.#options.prefillTokens);
+      if (tokens === 0) {
+        row++;
+        continue;
+      }
+      let end = row + 1;
+      while (end < to && missing(end) > 0 && (end - row + 1) * tokens <= this.#options.prefillTokens) end++;
+      while (missing(row) > 0) await this.#prefillRows(row, end);
+      row = end;
+    }
+  }
+
+  async #prefillRows(from: number, to: number): Promise<void> {
+    const rows = this.#active.slice(from, to);
+    const starts = rows.map(({ cached }) => cached);
+    const perRow = Math.max(1, Math.floor(this.#options.prefillTokens / rows.length));
+    const counts = rows.map(({ ids, cached }) => Math.min(ids.length - 1 - cached, perRow));
+    const length = Math.max(...counts);
+    const ids = new Int32Array(rows.length * length);
+    rows.forEach((row, r) => ids.set(row.ids.slice(row.cached, row.cached + counts[r]!), r * length));
+    const past = starts.some((start) => start > 0);
+    const { model, programs, pool } = this.#machine;
+    const program = await programs.prefill({ past, lora: model.loraOf(rows[0]!.variant) });
+    const results = await program.run(
+      {
+        ...model.feeds(rows[0]!.variant, "all"),
+        ids: integers(ids, [rows.length, length]),
+        positions: positionsOf(starts, length),
+        mask: causalMask(starts, length, past ? this.#cache.capacity : 0),
+        ...(past ? this.#cache.view(from, to) : {}),
+      },
+      { pool },
+    );
+    this.#cache.append(results, from, { starts, counts });
+    pool.give(...Object.values(results));
+    rows.forEach((row, r) => (row.cached += counts[r]!));
+    this.stats.prefilled += counts.reduce((a, b) => a + b, 0);
+  }
+
+  /** One token for every active sequence. */
+  async #step(): Promise<void> {
+    const started = performance.now();
+    const active = this.#active;
+    this.#cache.reserve(active.length, Math.max(...active.map(({ cached }) => cached)) + 1, active.length);
+    const starts = active.map(({ cached }) => cached);
+    const greedy = active.some(({ request }) => request.temperature === 0);
+    const { model, programs, pool } = this.#machine;
+    const program = await programs.decode({ lora: model.loraOf(active[0]!.variant), greedy });
+    const blocks = Math.ceil(model.architecture.vocabulary / blockSize(model.architecture.vocabulary));
+    const results = await program.run(
+      {
+        ...model.feeds(active[0]!.variant, "all"),
+        ...this.#cache.view(0, active.length),
+        ids: integers(active.map(({ ids }) => ids.at(-1)!), [active.length, 1]),
+        positions: positionsOf(starts, 1),
+        mask: causalMask(starts, 1, this.#cache.capacity),
+        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), [active.length, 1]),
+        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), [active.length, 1]),
+        rowOffset: integers(active.map((_, row) => row * blocks), [active.length, 1]),
+        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), [active.length, 1]),
+      },
+      { pool },
+    );
+    this.#cache.append(results, 0, { starts, counts: starts.map(() => 1) });
+    const drawn = results["id"]!.data as BigInt64Array;
+    active.forEach((sequence, row) => {
+      sequence.ids.push(Number(drawn[row]!));
+      sequence.logprobs.push(results["logprob"]!.floats[row]!);
+      sequence.cached++;
+    });
+    pool.give(...Object.values(results));
+    this.stats.sampled += active.length;
+    this.#finish();
+    this.stats.decodeSeconds += (performance.now() - started) / 1000;
+  }
+
+  /** Takes finished sequences out; the last row moves into each hole. */
+  #finish(): void {
+    const now = Date.now();
+    for (let row = this.#active.length - 1; row >= 0; row--) {
+      const sequence = this.#active[row]!;
+      const finish = this.#finishOf(sequence, now);
+      if (finish === undefined) continue;
+      const { request, version, ids, logprobs } = sequence;
+      this.#retained.add(Int32Array.from(ids.slice(0, sequence.cached)), sequence.variant, this.#cache.save(row, sequence.cached));
+      this.#remove(row);
+      const sampled = ids.slice(request.prompt.length);
+      sequence.settle({ kind: "sampled", ids: sampled, logprobs, finish, version, temperature: request.temperature });
+    }
+  }
+
+  #remove(row: number): void {
+    const last = this.#active.length - 1;
+    if (row !== last) {
+      this.#cache.copyRow(last, row, this.#active[last]!.cached);
+      this.#active[row] = this.#active[last]!;
+    }
+    this.#active.pop();
+  }
+
+  #finishOf({ request, ids, logprobs }: Sequence, now: number): FinishReason | undefined {
+    const id = ids.at(-1)!;
+    if (request.stopIds.includes(id)) return { type: "eos", id };
+    if (request.stopStrings !== undefined && request.stopStrings.length > 0) {
+      const text = this.#options.decode(ids.slice(request.prompt.length));
+      const value = request.stopStrings.find((stop) => text.includes(stop));
+      if (value !== undefined) return { type: "stopString", value };
+    }
+    if (logprobs.length >= request.maxTokens || ids.length >= this.#machine.model.architecture.context) return { type: "length" };
+    return request.deadline !== undefined && now >= request.deadline ? { type: "timeout" } : undefined;
+  }
+
+  #dropAborted(): void {
+    const aborted = ({ request }: Sequence): boolean => request.signal?.aborted === true;
+    for (let row = this.#active.length - 1; row >= 0; row--) {
+      const sequence = this.#active[row]!;
+      if (!aborted(sequence)) continue;
+      this.#remove(row);
+      sequence.settle(abortError(sequence.request));
+    }
+    for (const sequence of this.#pending.filter(aborted)) sequence.settle(abortError(sequence.request));
+    this.#pending = this.#pending.filter((sequence) => !aborted(sequence));
+  }
+
+  #check({ prompt, count, keys, maxTokens, temperature, adapter }: SampleRequest): void {
+    const { vocabulary, context } = this.#machine.model.architecture;
+    this.#machine.model.variant(adapter ?? "policy");
+    if (prompt.length === 0) throw new PolicyError(expected("sample prompt", "at least one token", "0"));
+    const wrong = prompt.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= vocabulary);
+    if (wrong >= 0) throw new PolicyError(expected(`sample prompt position ${wrong}`, `a token id below ${vocabulary}`, String(prompt[wrong])));
+    if (prompt.length >= context) throw new PolicyError(expected("sample prompt", `fewer than ${context} tokens (the model's context)`, String(prompt.length), "shorten the prompt"));
+    if (keys.length !== count || count < 1) throw new PolicyError(expected("sample keys", `${count} keys, one for each sample`, String(keys.length)));
+    if (!(maxTokens >= 1)) throw new PolicyError(expected("sample maxTokens", "at least 1", String(maxTokens)));
+    if (!(temperature >= 0) || !Number.isFinite(temperature)) throw new PolicyError(expected("sample temperature", "0 (greedy) or more", String(temperature)));
+  }
+}
+
+function abortError(request: SampleRequest): Error {
+  const reason: unknown = request.signal?.reason;
+  return reason instanceof Error ? reason : new PolicyError("sample: aborted by its caller");
+}
