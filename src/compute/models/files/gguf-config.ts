@@ -39,10 +39,8 @@ export class GgufReader {
   }
   number(key: string): number | undefined {
     const value = this.scalar(key);
-    if (value !== undefined && typeof value !== "number") {
-      throw new ModelError(expected(`${this.source.path}: ${key}`, "a number", `${typeof value} ${String(value)}`));
-    }
-    return value;
+    if (value === undefined || typeof value === "number") return value;
+    throw new ModelError(expected(`${this.source.path}: ${key}`, "a number", `${typeof value} ${String(value)}`));
   }
   required(key: string): number {
     const value = this.number(key);
