@@ -1,0 +1,16 @@
+/** What the package offers, written by hand. */
+export type * from "./types.ts";
+export {
+  ConfigError,
+  EnvError,
+  FlywheelError,
+  ModelError,
+  PolicyError,
+  RewardError,
+  RunError,
+  SandboxError,
+  TokenizerError,
+  ToolError,
+  finite,
+  scored,
+} from "./errors.ts";
