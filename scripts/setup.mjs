@@ -27,7 +27,8 @@ export function nodeProblem(version, minimum) {
   const want = minimum.split(".").map(Number);
   for (let part = 0; part < want.length; part++) {
     if (have[part] > want[part]) return null;
-    if (have[part] < want[part]) return `Node.js: expected at least ${minimum}, got ${version}; install a newer one from https://nodejs.org`;
+    if (have[part] === want[part]) continue;
+    return `Node.js: expected at least ${minimum}, got ${version}; install a newer one from https://nodejs.org`;
   }
   return null;
 }
@@ -76,7 +77,8 @@ function install() {
     env: { ...process.env, ONNXRUNTIME_NODE_INSTALL: "skip" },
   });
   if (result.status !== 0) {
-    refuse(`npm ci: expected exit code 0, got ${result.error?.message ?? result.status ?? result.signal}; see the lines above, check the network, try again`);
+    const got = result.error?.message ?? result.status ?? result.signal;
+    refuse(`npm ci: expected exit code 0, got ${got}; see the lines above, check the network, try again`);
   }
   say(`flywheel: installed in ${((Date.now() - started) / 1000).toFixed(0)} s`);
 }

@@ -1,5 +1,6 @@
 /** What the package offers, written by hand. */
 export type * from "./types.ts";
+export type { BoundaryName } from "./errors.ts";
 export {
   ConfigError,
   EnvError,

@@ -21,7 +21,9 @@ test.each([
   expect(error).toMatchObject({ boundary: name, name: wrap.name, message: "outer", cause });
 });
 
-test.each([true, false, "1", "", NaN, Infinity, -Infinity, null, undefined, 1n, [1], { valueOf: () => 1 }])("finite refuses %o", (value) => {
+const notFinite = [true, false, "1", "", NaN, Infinity, -Infinity, null, undefined, 1n, [1], { valueOf: () => 1 }];
+
+test.each(notFinite)("finite refuses %o", (value) => {
   expect(() => finite(value, "reward score")).toThrow(RewardError);
 });
 
@@ -57,5 +59,6 @@ test("boundary wraps what crosses it once: plain errors get the boundary, those 
 });
 
 test("messageOf reads errors and everything else", () => {
-  expect([messageOf(new Error("a")), messageOf("b"), messageOf(undefined), messageOf({ toString: () => "c" })]).toEqual(["a", "b", "undefined", "c"]);
+  const causes = [new Error("a"), "b", undefined, { toString: () => "c" }];
+  expect(causes.map(messageOf)).toEqual(["a", "b", "undefined", "c"]);
 });

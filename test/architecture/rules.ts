@@ -85,7 +85,9 @@ export function unusedExports(files: readonly SourceFile[], entries: readonly st
   }
   return files
     .filter(({ path }) => path.startsWith("src/") && !entries.includes(path) && used.get(path)?.has("*") !== true)
-    .flatMap(({ path, exports }) => exports.filter((name) => used.get(path)?.has(name) !== true).map((name) => `${path}: ${name} is used nowhere`));
+    .flatMap(({ path, exports }) => exports.map((name) => ({ path, name })))
+    .filter(({ path, name }) => used.get(path)?.has(name) !== true)
+    .map(({ path, name }) => `${path}: ${name} is used nowhere`);
 }
 
 /** Relative imports name the file with its ending; src/ has TypeScript only. */
