@@ -136,6 +136,10 @@ export function runNode(script, args) {
       if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
     });
   }
+  // npm hands a signal to its shell, which dies without handing it on: then we are orphaned, and so must not be the child.
+  const parent = process.ppid;
+  const watch = () => process.ppid !== parent && child.kill("SIGTERM");
+  if (process.env.npm_lifecycle_event !== undefined) setInterval(watch, 500).unref();
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("exit", (code, signal) => {
