@@ -72,7 +72,11 @@ export function expected(where: string, want: string, got: string, remedy?: stri
 }
 
 /** Runs `body`; anything it throws comes out as an error of the named boundary (an error that already has one stays). */
-export async function boundary<T>(wrap: new (message: string, options?: ErrorOptions) => FlywheelError, where: string, body: () => T | Promise<T>): Promise<T> {
+export async function boundary<T>(
+  wrap: new (message: string, options?: ErrorOptions) => FlywheelError,
+  where: string,
+  body: () => T | Promise<T>,
+): Promise<T> {
   try {
     return await body();
   } catch (cause) {
