@@ -24,6 +24,9 @@ export function compileJinja(source: string): Render {
 
 const CONSTANTS = { false: false, true: true, none: null, False: false, True: true, None: null };
 
+/** Templates that print today's date print this one, so that a run does not depend on the day. */
+const FIXED_DATE: Readonly<Record<string, string>> = { d: "26", b: "Jul", B: "July", Y: "2024", m: "07", H: "00", M: "00", S: "00" };
+
 const FUNCTIONS = {
   raise_exception: (message: unknown): never => {
     throw new Error(String(message));
@@ -32,6 +35,7 @@ const FUNCTIONS = {
     const [start, stop] = second === undefined ? [0, first] : [first, second];
     return Array.from({ length: Math.max(0, Math.ceil((stop - start) / step)) }, (_, i) => start + i * step);
   },
+  strftime_now: (format: string) => format.replace(/%([dbBYmHMS])/g, (_, field: string) => FIXED_DATE[field] ?? ""),
   python_strip: (text: unknown, characters?: unknown) => strip(text, characters, "both"),
   python_lstrip: (text: unknown, characters?: unknown) => strip(text, characters, "left"),
   python_rstrip: (text: unknown, characters?: unknown) => strip(text, characters, "right"),
