@@ -16,7 +16,8 @@ export class JsonError extends Error {
 }
 
 const MAX_DEPTH = 64;
-const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
+/** Keys that reach a prototype; never keys of data. */
+export const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 const PLAIN_RUN = /[^"\\\u0000-\u001f]+/y;
 const HEX = /[0-9a-fA-F]{4}/y;
