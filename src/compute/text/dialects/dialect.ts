@@ -1,0 +1,76 @@
+/** What a tool-call dialect is, and what all of them share. A dialect is how a model family writes calls into its turn. */
+import type { Json, JsonObject, ToolCall, ToolSpec } from "../../../types.ts";
+
+/** A call as text carries it; ids are given by the renderer. */
+export type CallText = Pick<ToolCall, "name" | "arguments">;
+
+export interface ParsedTurn {
+  /** Text outside calls and reasoning. The whole text where the turn is malformed. */
+  readonly content: string;
+  /** In the order of the text; empty where the turn is malformed, so that no part of a broken turn runs. */
+  readonly calls: readonly CallText[];
+  readonly reasoning?: string;
+  /** Why the calls could not be read; a text with a call opener and no readable call is never an answer. */
+  readonly malformed: string | null;
+}
+
+export interface ParseOptions {
+  /** Their schemas say what a value is where the dialect does not (`qwen-xml`). */
+  readonly tools?: readonly ToolSpec[];
+  /** The generation prompt has already opened `<think>`. */
+  readonly insideReasoning?: boolean;
+}
+
+export interface Dialect {
+  readonly name: string;
+  /** The text of a turn. Throws `TokenizerError` for what the dialect cannot carry. */
+  render(calls: readonly CallText[], content: string): string;
+  /** Reads a turn's text, end token removed. `parse(render(calls, content))` gives back both. */
+  parse(text: string, options?: ParseOptions): ParsedTurn;
+}
+
+const THINK_OPEN = "<think>";
+const THINK_CLOSE = "</think>";
+
+/** Splits a leading `<think>…</think>` off. An unclosed block is reasoning to its end. */
+export function splitReasoning(text: string, insideReasoning = false): { readonly reasoning?: string; readonly rest: string } {
+  const opened = text.trimStart().startsWith(THINK_OPEN);
+  if (!opened && !insideReasoning) return { rest: text };
+  const start = opened ? text.indexOf(THINK_OPEN) + THINK_OPEN.length : 0;
+  const close = text.indexOf(THINK_CLOSE, start);
+  const reasoning = trimLines(text.slice(start, close < 0 ? undefined : close));
+  const rest = close < 0 ? "" : text.slice(close + THINK_CLOSE.length).replace(/^\n+/, "");
+  return reasoning === "" ? { rest } : { reasoning, rest };
+}
+
+/** Puts reasoning in front of a turn's text, in the form that `splitReasoning` reads. */
+export function joinReasoning(reasoning: string | undefined, text: string): string {
+  return reasoning === undefined ? text : `${THINK_OPEN}\n${reasoning}\n${THINK_CLOSE}\n\n${text}`;
+}
+
+function trimLines(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && text[start] === "\n") start++;
+  while (end > start && text[end - 1] === "\n") end--;
+  return text.slice(start, end);
+}
+
+/** What a dialect's reader finds in the text after reasoning: calls and other text, or why not. */
+export type Reading = { readonly content: string; readonly calls: readonly CallText[] } | { readonly malformed: string };
+
+/** Makes a parser from a reader: reasoning first, and a malformed turn keeps its whole text and no call. */
+export function parser(read: (text: string, options: ParseOptions) => Reading): Dialect["parse"] {
+  return (text, options = {}) => {
+    const { reasoning, rest } = splitReasoning(text, options.insideReasoning);
+    const thought = reasoning === undefined ? {} : { reasoning };
+    const found = read(rest, options);
+    return "malformed" in found
+      ? { content: rest, calls: [], malformed: found.malformed, ...thought }
+      : { content: found.content, calls: found.calls, malformed: null, ...thought };
+  };
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
