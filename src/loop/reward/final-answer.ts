@@ -3,7 +3,7 @@
  * never an answer, and neither is text that was cut off.
  */
 import { scored } from "../../errors.ts";
-import type { Reward, Turn, Verdict } from "../../types.ts";
+import type { JsonObject, Reward, Turn, Verdict } from "../../types.ts";
 
 export type FinalAnswer = { readonly type: "answer"; readonly text: string } | { readonly type: "none"; readonly reason: string };
 
@@ -22,8 +22,11 @@ export function finalAnswer({ messages, turns }: Pick<Parameters<Reward>[0], "me
   return { type: "answer", text: last.content };
 }
 
+/** A `Reward` that needs no waiting, so that measures can ask it too. */
+export type AnswerReward = (episode: Parameters<Reward>[0]) => Verdict;
+
 /** A reward that judges the final answer alone: 1 or 0, and 0 with the reason for an episode without one. */
-export function answerReward(judge: (answer: string, data: Parameters<Reward>[0]["task"]["data"]) => Verdict): Reward {
+export function answerReward(judge: (answer: string, data: JsonObject) => Verdict): AnswerReward {
   return (episode) => {
     const answer = finalAnswer(episode);
     return answer.type === "none" ? scored(0, answer.reason) : judge(answer.text, episode.task.data);

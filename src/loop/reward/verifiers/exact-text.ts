@@ -1,7 +1,6 @@
 /** Exact equality of two short texts after normalising; never a substring, never a list that contains the answer. */
 import { scored } from "../../../errors.ts";
-import type { Reward } from "../../../types.ts";
-import { afterMarker, answerReward } from "../final-answer.ts";
+import { afterMarker, answerReward, type AnswerReward } from "../final-answer.ts";
 
 export interface ExactTextOptions {
   /** Key of the task's data that holds the right text; default "answer". */
@@ -11,7 +10,7 @@ export interface ExactTextOptions {
 }
 
 /** Scores 1 if the final answer equals the gold text, else 0. A task without a gold text is unscorable. */
-export function exactText({ gold = "answer", after }: ExactTextOptions = {}): Reward {
+export function exactText({ gold = "answer", after }: ExactTextOptions = {}): AnswerReward {
   return answerReward((answer, data) => {
     const wanted = data[gold];
     if (typeof wanted !== "string" || normaliseText(wanted) === "") return { type: "unscorable", reason: `task data "${gold}" holds no text` };

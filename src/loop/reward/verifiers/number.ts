@@ -6,8 +6,7 @@
  * units around it are ignored; "50%" is 50. Digits inside a word ("K7-31", "x2", "6e3") are no numbers.
  */
 import { scored } from "../../../errors.ts";
-import type { Reward } from "../../../types.ts";
-import { afterMarker, answerReward } from "../final-answer.ts";
+import { afterMarker, answerReward, type AnswerReward } from "../final-answer.ts";
 
 export interface NumberOptions {
   /** Key of the task's data that holds the right number (a number, or a text that is one); default "answer". */
@@ -19,7 +18,7 @@ export interface NumberOptions {
 export type StatedNumber = { readonly type: "number"; readonly value: string } | { readonly type: "none"; readonly reason: string };
 
 /** Scores 1 if the last number of the final answer is the gold number, else 0. A gold that is no number is unscorable. */
-export function number({ gold = "answer", after }: NumberOptions = {}): Reward {
+export function number({ gold = "answer", after }: NumberOptions = {}): AnswerReward {
   return answerReward((answer, data) => {
     const wanted = goldNumber(data[gold]);
     if (wanted === null) return { type: "unscorable", reason: `task data "${gold}" holds no number` };
@@ -83,7 +82,7 @@ function alternatives(between: string): boolean {
 }
 
 const OPERATOR_BEFORE = /[\p{L}\p{N})%]\s*[+*/×÷^]\s*$|[\p{N})%]\s*[-−]\s*$|\p{N}:$|\p{L}\($|\^\s*[({]?$/u;
-const OPERATOR_BEHIND = /^\s*(?:[-−+*/×÷^]\s*[\d(]|:\d|\()/u;
+const OPERATOR_BEHIND = /^\s*(?:[-−+*/×÷^]\s*[\d(]|:\d)|^\(/u;
 
 function isOperand(before: string, behind: string): boolean {
   return OPERATOR_BEFORE.test(before) || OPERATOR_BEHIND.test(behind);
