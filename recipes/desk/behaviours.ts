@@ -121,7 +121,7 @@ function otherOperator(expression: string, random: Draw): string {
 }
 
 /** Of the same form as the right answer, and wrong: other digits if it has any, else another word of the same list. */
-export function wrongValue({ answer: right }: Question, random: Draw): string {
+function wrongValue({ answer: right }: Question, random: Draw): string {
   if (/\d/.test(right)) {
     for (;;) {
       const value = right.replace(/\d/g, () => String(random.range(1, 9)));

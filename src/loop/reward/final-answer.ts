@@ -25,11 +25,16 @@ export function finalAnswer({ messages, turns }: Pick<Parameters<Reward>[0], "me
 /** A `Reward` that needs no waiting, so that measures can ask it too. */
 export type AnswerReward = (episode: Parameters<Reward>[0]) => Verdict;
 
-/** A reward that judges the final answer alone: 1 or 0, and 0 with the reason for an episode without one. */
-export function answerReward(judge: (answer: string, data: JsonObject) => Verdict): AnswerReward {
+/**
+ * A reward that judges the final answer alone. `judgeOf` reads the task's gold and returns the judge, or why there is none: a task
+ * that cannot be graded is unscorable whatever the episode did. An episode without an answer scores 0 with the reason.
+ */
+export function answerReward(judgeOf: (data: JsonObject) => ((answer: string) => Verdict) | { readonly unscorable: string }): AnswerReward {
   return (episode) => {
+    const judge = judgeOf(episode.task.data);
+    if (typeof judge !== "function") return { type: "unscorable", reason: judge.unscorable };
     const answer = finalAnswer(episode);
-    return answer.type === "none" ? scored(0, answer.reason) : judge(answer.text, episode.task.data);
+    return answer.type === "none" ? scored(0, answer.reason) : judge(answer.text);
   };
 }
 

@@ -3,7 +3,7 @@
  * nothing is shared between two of them, so any number may run at once.
  */
 import { EnvError, expected } from "../../errors.ts";
-import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, Turn } from "../../types.ts";
+import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, Turn } from "../../types.ts";
 import { limitsOf, runToolCalls, type CallLimits, type CallRecord } from "./tools.ts";
 
 /** What an environment's own measures are taken from, when the episode has ended. */
@@ -24,14 +24,17 @@ export interface EnvDefinition {
   readonly tools?: readonly Tool[];
   readonly reward: Reward;
   readonly reference?: (task: Task) => readonly Message[];
-  /** Assistant turns of an episode; the calls of the last one are answered "not run", because nobody would see their results. */
+  /**
+   * Assistant turns of an episode: a rule of the task, so reaching it ends the episode as done and without an answer. The calls of the
+   * last turn are answered "not run", because nobody would see their results.
+   */
   readonly maxTurns?: number;
   readonly limits?: Partial<CallLimits>;
   /** Measures beside the reward, never part of it; finite numbers. */
   readonly measures?: (episode: EpisodeView) => Readonly<Record<string, number>>;
 }
 
-const MALFORMED = 'error: the tool call could not be read, nothing was run; write one JSON object with "name" and "arguments"';
+const MALFORMED = "error: the tool call could not be read and was not run";
 const OUT_OF_TURNS = "error: not run: no turns are left";
 
 /** Makes an environment. Throws `EnvError` for two tools of one name, `maxTurns` below 1, or (later) a split that does not exist. */
@@ -73,6 +76,7 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
     switch (turn.parse) {
       case "answer":
       case "truncated":
+        // What kind of end it was is the rollout's to say, from the finish reason; here there is nothing left to answer.
         return { messages: [], done: true };
       case "malformedToolCall":
         return { messages: [{ role: "user", content: MALFORMED }], done: last };
@@ -108,7 +112,7 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
   };
 }
 
-function notRun(wanted: readonly NonNullable<Message["toolCalls"]>[number][]): { messages: readonly Message[]; records: readonly CallRecord[] } {
+function notRun(wanted: readonly ToolCall[]): { messages: readonly Message[]; records: readonly CallRecord[] } {
   return {
     messages: wanted.map((call) => ({ role: "tool", content: OUT_OF_TURNS, toolCallId: call.id, name: call.name })),
     records: wanted.map((call) => ({ call, outcome: "not-run", resultText: OUT_OF_TURNS, ms: 0 })),

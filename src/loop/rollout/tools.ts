@@ -116,7 +116,7 @@ export interface CallLimits {
   readonly maxCallsPerTurn: number;
 }
 
-export const DEFAULT_CALL_LIMITS: CallLimits = { deadlineMs: 10_000, maxResultChars: 4_000, maxCallsPerTurn: 8 };
+const DEFAULT_CALL_LIMITS: CallLimits = { deadlineMs: 10_000, maxResultChars: 4_000, maxCallsPerTurn: 8 };
 
 export interface CallScope extends Partial<CallLimits> {
   readonly task: Task;

@@ -60,6 +60,7 @@ test("a number is compared by value and never by substring", () => {
 test("a gold that is no number is unscorable, not 0", () => {
   expect(grade("blue", "84")).toEqual({ type: "unscorable", reason: 'task data "answer" holds no number' });
   expect(grade(null, "84")).toMatchObject({ type: "unscorable" });
+  expect(grade("1,2,3", "123")).toMatchObject({ type: "unscorable" });
   expect(grade("12:00", "1:00")).toMatchObject({ type: "unscorable" });
 });
 

@@ -31,6 +31,9 @@ test("exact text after a marker compares what follows its last occurrence", () =
 });
 
 test.each([null, "", " . ", 5])("a gold text of %j is unscorable", (gold) => expect(score(exactText()(episode("5", gold)))).toBe("unscorable"));
+test("a task without a gold is unscorable also where no answer was given", () => {
+  expect(exactText()(episode("5", null, "truncated"))).toEqual({ type: "unscorable", reason: 'task data "answer" holds no text' });
+});
 
 test("the final answer is the last assistant message without calls, of a finished turn", () => {
   expect(finalAnswer(episode("yes"))).toEqual({ type: "answer", text: "yes" });

@@ -35,7 +35,7 @@ test("calls run, errors are told, an answer ends the episode", async () => {
     ["tool", "1"],
     ["tool", "2"],
     ["tool", 'error: no tool "tock"; tools: tick'],
-    ["user", 'error: the tool call could not be read, nothing was run; write one JSON object with "name" and "arguments"'],
+    ["user", "error: the tool call could not be read and was not run"],
   ]);
   expect(played.measures).toEqual({ turns: 4, toolCalls: 3, toolErrors: 1, toolCallsNotRun: 0, malformedToolCalls: 1 });
 });

@@ -11,21 +11,18 @@ export interface ExactTextOptions {
 
 /** Scores 1 if the final answer equals the gold text, else 0. A task without a gold text is unscorable. */
 export function exactText({ gold = "answer", after }: ExactTextOptions = {}): AnswerReward {
-  return answerReward((answer, data) => {
+  return answerReward((data) => {
     const wanted = data[gold];
-    if (typeof wanted !== "string" || normaliseText(wanted) === "") return { type: "unscorable", reason: `task data "${gold}" holds no text` };
-    return sameText(afterMarker(answer, after), wanted) ? scored(1, `is ${wanted}`) : scored(0, `is not ${wanted}`);
+    if (typeof wanted !== "string" || normaliseText(wanted) === "") return { unscorable: `task data "${gold}" holds no text` };
+    return (answer) => {
+      const right = normaliseText(afterMarker(answer, after)) === normaliseText(wanted);
+      return right ? scored(1, `is ${wanted}`) : scored(0, `is not ${wanted}`);
+    };
   });
 }
 
-/** True if both are the same after normalising and neither is empty. */
-export function sameText(answer: string, gold: string): boolean {
-  const wanted = normaliseText(gold);
-  return wanted !== "" && normaliseText(answer) === wanted;
-}
-
 /** NFKC, lower case, one space between words; without quotes, asterisks or a colon before it, or those, a full stop or ! behind it. */
-export function normaliseText(text: string): string {
+function normaliseText(text: string): string {
   const flat = text.normalize("NFKC").toLowerCase().replace(/\s+/g, " ");
   const before = /[\s"'`“”‘’*:]/u;
   const behind = /[\s"'`“”‘’*.!]/u;

@@ -19,18 +19,20 @@ export type StatedNumber = { readonly type: "number"; readonly value: string } |
 
 /** Scores 1 if the last number of the final answer is the gold number, else 0. A gold that is no number is unscorable. */
 export function number({ gold = "answer", after }: NumberOptions = {}): AnswerReward {
-  return answerReward((answer, data) => {
+  return answerReward((data) => {
     const wanted = goldNumber(data[gold]);
-    if (wanted === null) return { type: "unscorable", reason: `task data "${gold}" holds no number` };
-    const stated = statedNumber(afterMarker(answer, after));
-    if (stated.type === "none") return scored(0, stated.reason);
-    return stated.value === wanted ? scored(1, `is ${wanted}`) : scored(0, `${stated.value} is not ${wanted}`);
+    if (wanted === null) return { unscorable: `task data "${gold}" holds no number` };
+    return (answer) => {
+      const stated = statedNumber(afterMarker(answer, after));
+      if (stated.type === "none") return scored(0, stated.reason);
+      return stated.value === wanted ? scored(1, `is ${wanted}`) : scored(0, `${stated.value} is not ${wanted}`);
+    };
   });
 }
 
 function goldNumber(gold: unknown): string | null {
   const text = typeof gold === "number" ? String(gold) : typeof gold === "string" ? gold.trim() : "";
-  const match = /^([-−+]?)(\d[\d,]*)(\.\d+)?$/.exec(text);
+  const match = /^([-−+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?$/.exec(text);
   return match === null ? null : canonical(match[1]!, match[2]!, match[3] ?? "");
 }
 
