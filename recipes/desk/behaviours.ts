@@ -93,7 +93,8 @@ function otherTool(need: NeededCall): ScriptedTurn {
 
 function needless({ text }: Question, random: Draw): ScriptedTurn {
   const name = /"([^"]+)"/.exec(text)?.[1] ?? random.pick(text.match(/[\w-]+(?=[.,?])/g)!);
-  return random.range(0, 1) === 0 ? call("lookup", { name, field: random.pick(["shelf", "desk", "price"]) }) : call("calculator", { expression: name });
+  if (random.range(0, 1) === 0) return call("calculator", { expression: name });
+  return call("lookup", { name, field: random.pick(["shelf", "desk", "price"]) });
 }
 
 /** The last need of a right script with another operator or field, and the answer that its result suggests. */
@@ -129,6 +130,8 @@ function wrongValue({ answer: right }: Question, random: Draw): string {
     }
   }
   const { rooms, items, firstNames, lastNames } = WORDS.train;
-  if (right.startsWith("Hello ")) return `Hello ${random.pick(firstNames)} ${random.pick(lastNames.filter((name) => !right.endsWith(name)))}`;
+  if (right.startsWith("Hello ")) {
+    return `Hello ${random.pick(firstNames)} ${random.pick(lastNames.filter((name) => !right.endsWith(name)))}`;
+  }
   return random.pick((rooms.includes(right) ? rooms : items).filter((word) => word !== right));
 }

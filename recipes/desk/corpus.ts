@@ -37,18 +37,21 @@ const value = (random: Draw): string => {
   return String(random.range(10 ** (digits - 1) + 1, 10 ** digits - 2));
 };
 
-/** A value as a record holds it: a shelf is a letter and a digit, all else is a number. */
+/** A shelf is a letter and a digit, all else is a number. */
 function valueOf(random: Draw, field: string): string {
   return field === "shelf" ? `${random.pick("ABCDEFGH".split(""))}${random.range(1, 9)}` : value(random);
 }
 
-const PARAGRAPHS: readonly ((random: Draw) => string)[] = [stated, statedTwice, repeated, record, sumInWords, quoted, story, story, list, code];
+const PARAGRAPHS: readonly ((random: Draw) => string)[] = [
+  stated, statedTwice, repeated, record, sumInWords, quoted, story, story, list, code,
+];
 
 /** A fact and the question that it answers: what is asked was said before. */
 function stated(random: Draw): string {
   const [name, field] = [`"${either(random)}"`, random.pick(FIELDS)];
   const known = valueOf(random, field);
-  const question = random.pick([`What is the ${field} of ${name}?`, `Tell me the ${field} of ${name}.`, `Which ${field} has ${name}?`]);
+  const [what, which] = [`the ${field} of ${name}`, `Which ${field} has ${name}?`];
+  const question = random.pick([`What is ${what}?`, `Tell me ${what}.`, which]);
   return `The ${field} of ${name} is ${known}. ${question} The answer is ${known}.`;
 }
 
@@ -58,7 +61,8 @@ function statedTwice(random: Draw): string {
   const [one, other] = [`"${thing(random)}"`, `"${someone(random)}"`];
   const values = [valueOf(random, field), valueOf(random, field)] as const;
   const asked = random.range(0, 1);
-  return `${one}: ${field} ${values[0]}. ${other}: ${field} ${values[1]}. The ${field} of ${asked === 0 ? one : other} is ${values[asked]}.`;
+  const facts = `${one}: ${field} ${values[0]}. ${other}: ${field} ${values[1]}.`;
+  return `${facts} The ${field} of ${asked === 0 ? one : other} is ${values[asked]}.`;
 }
 
 /** Words and digits in no order, said twice. */

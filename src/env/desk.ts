@@ -1,7 +1,6 @@
 /**
  * "The desk": an office helper with a calculator and a look-up. A question needs one of them, both in sequence, or none, so a policy
- * has to learn when to call, which tool, with which arguments, and to use what came back. Small enough for a model of a few million
- * parameters; every number a task needs is drawn for that task alone.
+ * has to learn when to call, which tool, with which arguments, and to use what came back. Small enough for a few million parameters.
  */
 import { z } from "zod";
 import { ConfigError, expected } from "../errors.ts";
@@ -68,9 +67,7 @@ function tasks(split: Split, seed: number, size: number): TaskSource {
 }
 
 /** What a task of this environment holds as its data. */
-export function questionOf(task: Task): Question {
-  return task.data as unknown as Question;
-}
+export const questionOf = (task: Task): Question => task.data as unknown as Question;
 
 const byNumber = number({ after: "answer is" });
 const byText = exactText({ after: "answer is" });
@@ -88,12 +85,14 @@ function reference(task: Task): readonly Message[] {
 function measures({ task, calls, malformed, answer }: EpisodeView): Readonly<Record<string, number>> {
   const { text, needs } = questionOf(task);
   const verdict = answer === null ? null : judge({ task, messages: [{ role: "assistant", content: answer }], turns: [] });
-  const facts = [...needs.map((need) => need.result), ...(text.match(/\d+/g) ?? [])];
-  const concerns = (call: Pick<ToolCall, "name" | "arguments">, earlier: readonly CallRecord[]): boolean =>
-    call.name === "calculator" && numbersOf(call).every((value) => facts.includes(value) || earlier.some((record) => record.resultText === value));
-  return { ...toolUseMeasures({ needs, calls, malformed, answerRight: verdict && verdict.type === "scored" && verdict.score === 1, concerns }) };
+  const answerRight = verdict && verdict.type === "scored" && verdict.score === 1;
+  const facts = [...needs.map((need) => need.result), ...numbersIn(text)];
+  /** A sum of the task's numbers and of results seen before. */
+  const concerns = (call: Pick<ToolCall, "name" | "arguments">, earlier: readonly CallRecord[]): boolean => {
+    const known = [...facts, ...earlier.map((record) => record.resultText)];
+    return call.name === "calculator" && numbersIn(String(call.arguments["expression"])).every((value) => known.includes(value));
+  };
+  return { ...toolUseMeasures({ needs, calls, malformed, answerRight, concerns }) };
 }
 
-function numbersOf(call: Pick<ToolCall, "arguments">): readonly string[] {
-  return String(call.arguments["expression"]).match(/\d+/g) ?? [];
-}
+const numbersIn = (text: string): readonly string[] => text.match(/\d+/g) ?? [];

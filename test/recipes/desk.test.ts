@@ -74,10 +74,9 @@ test("the corpus has every word of both splits, the stated size, and no result o
   expect(text.length).toBeLessThan(201_000);
   expect([...corpus(3, 200_000)]).toEqual(parts);
   expect(parts.slice(0, 50)).not.toEqual([...corpus(4, 200_000)].slice(0, 50));
-  for (const split of [WORDS.train, WORDS.test]) for (const words of Object.values(split)) for (const word of words) expect(text).toContain(word);
-  for (const sentence of ["What does", "cost?", "How many", "Which shelf", "Since when is", "The answer is", "Repeat the code", '{"name": "', '"field": "stock"}']) {
-    expect(text).toContain(sentence);
-  }
+  const words = [WORDS.train, WORDS.test].flatMap((split) => Object.values(split).flat() as string[]);
+  const phrases = ["What does", "cost?", "Which shelf", "Since when is", "The answer is", "Repeat the code", '{"name": "', '"field": "stock"}'];
+  expect([...words, ...phrases].filter((part) => !text.includes(part))).toEqual([]);
   for (const line of parts.filter((part) => part.includes("Work out"))) expect(line).toMatch(/Work out [\d+*()-]+\.$/);
 });
 
@@ -85,11 +84,10 @@ test("the corpus has every word of both splits, the stated size, and no result o
 
 const source = readFileSync(new URL("../../recipes/desk/chat-template.jinja", import.meta.url), "utf8");
 const template = new Template(source);
-const form = ({ role, content, toolCalls }: Message) => ({
-  role,
-  content,
-  ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } })) }),
-});
+const form = ({ role, content, toolCalls }: Message) => {
+  const calls = toolCalls?.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } }));
+  return { role, content, ...(calls === undefined ? {} : { tool_calls: calls }) };
+};
 const render = (messages: readonly Message[], generation: boolean, withTools = true): string =>
   template.render({
     messages: messages.map(form),
@@ -120,8 +118,9 @@ What does "blue toner" cost?<|im_end|>
 The answer is 12.<|im_end|>
 `,
   );
-  expect(render(messages.slice(1, 2), true, false)).toBe('<|im_start|>user\nWhat does "blue toner" cost?<|im_end|>\n<|im_start|>assistant\n');
-  expect(render([{ role: "user", content: "a" }, { role: "system", content: "b" }], false, false)).toBe("<|im_start|>user\na<|im_end|>\n<|im_start|>system\nb<|im_end|>\n");
+  const asked = '<|im_start|>user\nWhat does "blue toner" cost?<|im_end|>\n';
+  expect(render(messages.slice(1, 2), true, false)).toBe(`${asked}<|im_start|>assistant\n`);
+  expect(render([messages[1]!, { role: "system", content: "b" }], false, false)).toBe(`${asked}<|im_start|>system\nb<|im_end|>\n`);
 });
 
 test("every turn extends the text before it, and the generation prompt opens the assistant's turn", () => {

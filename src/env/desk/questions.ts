@@ -6,7 +6,7 @@ import { hash32 } from "../../random.ts";
 import type { JsonObject, Split } from "../../types.ts";
 import { calculate } from "./arithmetic.ts";
 import type { Draw } from "./draw.ts";
-import { PERSON_FIELDS, personName, PRODUCT_FIELDS, productName, recordsOf, type DeskRecord, type Field } from "./records.ts";
+import { PERSON_FIELDS, personName, PRODUCT_FIELDS, productName, recordsOf, type DeskRecord, type Field, type Records } from "./records.ts";
 import { WORDS } from "./words.ts";
 
 /** What a question needs: a sum, a record, a record and then a sum, or no tool at all. */
@@ -40,15 +40,18 @@ export function question(random: Draw, split: Split): Question {
   return { final: `The answer is ${made.answer}.`, ...made, kind, records: [...products, ...people] };
 }
 
-interface Setting {
+interface Setting extends Records {
   readonly split: Split;
-  readonly products: readonly DeskRecord[];
-  readonly people: readonly DeskRecord[];
 }
 
 type Made = Pick<Question, "text" | "needs" | "answer" | "answerType"> & { readonly final?: string };
 
-const MAKERS: { readonly [K in QuestionKind]: (random: Draw, setting: Setting) => Made } = { calculator: sum, lookup: fact, chain, none: stated };
+const MAKERS: { readonly [K in QuestionKind]: (random: Draw, setting: Setting) => Made } = {
+  calculator: sum,
+  lookup: fact,
+  chain,
+  none: stated,
+};
 
 // -------------------------------------------------------------------------------------------------------------- sums
 
@@ -127,25 +130,37 @@ const CHAINS: readonly Chain[] = [
     field: "price",
     range: [3, 29],
     expression: (value, count) => `${count}*${value}`,
-    phrasings: [(name, count) => `What do ${count} ${name} cost?`, (name, count) => `I need ${count} ${name}. How much is that?`],
+    phrasings: [
+      (name, count) => `What do ${count} ${name} cost?`,
+      (name, count) => `I need ${count} ${name}. How much is that?`,
+    ],
   },
   {
     field: "stock",
     range: [12, 98],
     expression: (value, count) => `${value}-${count}`,
-    phrasings: [(name, count) => `We sell ${count} ${name}. How many are left?`, (name, count) => `How many ${name} are left without ${count}?`],
+    phrasings: [
+      (name, count) => `We sell ${count} ${name}. How many are left?`,
+      (name, count) => `How many ${name} are left without ${count}?`,
+    ],
   },
   {
     field: "stock",
     range: [12, 98],
     expression: (value, count) => `${value}+${count}`,
-    phrasings: [(name, count) => `We buy ${count} more ${name}. How many do we have then?`, (name, count) => `How many ${name} with ${count} more?`],
+    phrasings: [
+      (name, count) => `We buy ${count} more ${name}. How many do we have then?`,
+      (name, count) => `How many ${name} with ${count} more?`,
+    ],
   },
   {
     field: "start",
     range: [2026, 2039],
     expression: (value, count) => `${count}-${value}`,
-    phrasings: [(name, count) => `How many years is ${name} here in ${count}?`, (name, count) => `In ${count}, for how many years is ${name} here?`],
+    phrasings: [
+      (name, count) => `How many years is ${name} here in ${count}?`,
+      (name, count) => `In ${count}, for how many years is ${name} here?`,
+    ],
   },
 ];
 
@@ -156,7 +171,8 @@ function chain(random: Draw, { products, people }: Setting): Made {
   const first = recordNeed(record, field);
   const sumOf = expression(first.result, count);
   const result = calculate(sumOf);
-  return { text: random.pick(phrasings)(`"${record.name}"`, count), needs: [first, sumNeed(sumOf, result)], answer: result, answerType: "number" };
+  const text = random.pick(phrasings)(`"${record.name}"`, count);
+  return { text, needs: [first, sumNeed(sumOf, result)], answer: result, answerType: "number" };
 }
 
 // --------------------------------------------------------------------------------------------------- answers in the question

@@ -40,7 +40,12 @@ function person(random: Draw, name: string): DeskRecord {
   };
 }
 
-export function recordsOf(random: Draw, split: Split): { readonly products: readonly DeskRecord[]; readonly people: readonly DeskRecord[] } {
+export interface Records {
+  readonly products: readonly DeskRecord[];
+  readonly people: readonly DeskRecord[];
+}
+
+export function recordsOf(random: Draw, split: Split): Records {
   const products = new Map<string, DeskRecord>();
   const people = new Map<string, DeskRecord>();
   while (products.size < 3) {
@@ -60,6 +65,9 @@ export function lookUp(records: readonly DeskRecord[], name: string, field: Fiel
   const record = records.find((candidate) => candidate.name.toLowerCase() === wanted);
   if (record === undefined) throw new Error(`no record named "${name}"`);
   const value = record[field];
-  if (value === undefined) throw new Error(`"${record.name}" has no ${field}, only ${FIELDS.filter((key) => record[key] !== undefined).join(", ")}`);
+  if (value === undefined) {
+    const known = FIELDS.filter((key) => record[key] !== undefined).join(", ");
+    throw new Error(`"${record.name}" has no ${field}, only ${known}`);
+  }
   return value;
 }

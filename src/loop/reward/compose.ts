@@ -10,14 +10,15 @@ export function weighted(parts: Readonly<Record<string, { readonly reward: Rewar
   for (const [name, { weight }] of Object.entries(parts)) {
     if (!Number.isFinite(weight)) throw new RewardError(expected(`reward component ${name}: weight`, "a finite number", String(weight)));
   }
-  return combine(mapValues(parts, ({ reward }) => reward), (score) =>
-    Object.entries(parts).reduce((sum, [name, { weight }]) => sum + weight * score(name), 0),
-  );
+  const rewards = Object.fromEntries(Object.entries(parts).map(([name, { reward }]) => [name, reward]));
+  return combine(rewards, (score) => Object.entries(parts).reduce((sum, [name, { weight }]) => sum + weight * score(name), 0));
 }
 
 /** The reward where every gate scores 1, else 0. A condition such as a format thus allows a score and can never earn one. */
 export function gated(gates: Readonly<Record<string, Reward>>, name: string, reward: Reward): Reward {
-  if (Object.hasOwn(gates, name)) throw new RewardError(expected("gated reward", "distinct names", `"${name}" as a gate and as the reward`));
+  if (Object.hasOwn(gates, name)) {
+    throw new RewardError(expected("gated reward", "distinct names", `"${name}" as a gate and as the reward`));
+  }
   return combine({ ...gates, [name]: reward }, (score) => (Object.keys(gates).every((gate) => score(gate) === 1) ? score(name) : 0));
 }
 
@@ -39,8 +40,4 @@ function combine(rewards: Readonly<Record<string, Reward>>, total: (score: (name
     const explanation = [...graded].map(([name, verdict]) => `${name} ${verdict.score} (${verdict.explanation})`).join("; ");
     return scored(total((name) => graded.get(name)!.score), explanation, components);
   };
-}
-
-function mapValues<A, B>(record: Readonly<Record<string, A>>, change: (value: A) => B): Record<string, B> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }

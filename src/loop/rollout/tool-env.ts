@@ -4,7 +4,7 @@
  */
 import { EnvError, expected } from "../../errors.ts";
 import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, Turn } from "../../types.ts";
-import { limitsOf, runToolCalls, type CallLimits, type CallRecord } from "./tools.ts";
+import { limitsOf, runToolCalls, toolMessage, type CallLimits, type CallRecord } from "./tools.ts";
 
 /** What an environment's own measures are taken from, when the episode has ended. */
 export interface EpisodeView {
@@ -43,7 +43,9 @@ export function defineEnv(definition: EnvDefinition): Env {
   const limits = limitsOf(definition.limits ?? {});
   if (!(maxTurns >= 1)) throw new EnvError(expected(`environment ${name}: maxTurns`, "at least 1", String(maxTurns)));
   const twice = tools.find((tool, i) => tools.findIndex((other) => other.spec.name === tool.spec.name) !== i);
-  if (twice !== undefined) throw new EnvError(expected(`environment ${name}: tools`, "one tool of each name", `two named ${twice.spec.name}`));
+  if (twice !== undefined) {
+    throw new EnvError(expected(`environment ${name}: tools`, "one tool of each name", `two named ${twice.spec.name}`));
+  }
   return {
     name,
     tools,
@@ -51,7 +53,8 @@ export function defineEnv(definition: EnvDefinition): Env {
     tasks: (split) => {
       if (typeof tasks === "function") return tasks(split);
       if (split === "train") return tasks;
-      throw new EnvError(expected(`environment ${name}: tasks`, "a test split", "one source of tasks, used for training", "give a function of the split"));
+      const remedy = "give a function of the split";
+      throw new EnvError(expected(`environment ${name}: tasks`, "a test split", "one source of tasks, used for training", remedy));
     },
     start: (task) => startEpisode(task, { definition, limits, maxTurns }),
     ...(reference === undefined ? {} : { reference }),
@@ -91,7 +94,10 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
 
   return {
     async step(turn, signal) {
-      if (done) throw new EnvError(expected(`environment ${definition.name}: step`, "no turn after the end", "another turn", "start a new episode"));
+      if (done) {
+        const where = `environment ${definition.name}: step`;
+        throw new EnvError(expected(where, "no turn after the end", "another turn", "start a new episode"));
+      }
       const step = await respond(turn, AbortSignal.any([signal, closed.signal]));
       turns.push({ ...turn, replies: step.messages });
       done = step.done;
@@ -114,7 +120,7 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
 
 function notRun(wanted: readonly ToolCall[]): { messages: readonly Message[]; records: readonly CallRecord[] } {
   return {
-    messages: wanted.map((call) => ({ role: "tool", content: OUT_OF_TURNS, toolCallId: call.id, name: call.name })),
+    messages: wanted.map((call) => toolMessage(call, OUT_OF_TURNS)),
     records: wanted.map((call) => ({ call, outcome: "not-run", resultText: OUT_OF_TURNS, ms: 0 })),
   };
 }

@@ -17,15 +17,18 @@ export interface ToolDefinition<Shape extends z.ZodRawShape> {
   readonly run: (args: z.output<z.ZodObject<Shape, z.core.$strict>>, context: ToolContext) => Promise<string> | string;
 }
 
-/** Makes a tool from a zod schema. Throws `ToolError` for a bad name, a schema that is not strict or one that JSON Schema cannot say. */
+/** Makes a tool from a zod schema. Throws `ToolError` for a bad name, a schema that is not strict, or one that has no JSON Schema. */
 export function defineTool<Shape extends z.ZodRawShape>(definition: ToolDefinition<Shape>): Tool {
   const { name, description, parameters, run } = definition;
-  if (!NAME.test(name)) throw new ToolError(expected("tool name", "a letter, then letters, digits, _ or -, at most 64", JSON.stringify(name)));
+  if (!NAME.test(name)) {
+    throw new ToolError(expected("tool name", "a letter, then letters, digits, _ or -, at most 64", JSON.stringify(name)));
+  }
   return {
     spec: { name, description, parameters: jsonSchema(name, parameters) },
     validate: (args) => {
       const result = parameters.safeParse(args);
-      return result.success ? { ok: true, args: result.data as JsonObject } : { ok: false, reason: explain(result.error, args, Object.keys(parameters.shape)) };
+      if (result.success) return { ok: true, args: result.data as JsonObject };
+      return { ok: false, reason: explain(result.error, args, Object.keys(parameters.shape)) };
     },
     run: (args, context) => run(args as z.output<typeof parameters>, context),
   };
@@ -39,7 +42,8 @@ function jsonSchema(name: string, parameters: z.ZodType): JsonObject {
     throw new ToolError(`tool ${name}: its parameters have no JSON Schema: ${messageOf(cause)}`, { cause });
   }
   if (schema["type"] !== "object" || schema["additionalProperties"] !== false) {
-    throw new ToolError(expected(`tool ${name}: parameters`, "a strict object schema", "one that lets unknown arguments through", "use z.strictObject"));
+    const found = "one that lets unknown arguments through";
+    throw new ToolError(expected(`tool ${name}: parameters`, "a strict object schema", found, "use z.strictObject"));
   }
   delete schema["$schema"];
   return schema as JsonObject;
@@ -138,8 +142,12 @@ export async function runToolCalls(
     const { outcome, text } = await answer({ tools, call, position, scope, limits });
     records.push({ call, outcome, resultText: cut(text, limits.maxResultChars), ms: performance.now() - started });
   }
-  const messages = records.map(({ call, resultText }): Message => ({ role: "tool", content: resultText, toolCallId: call.id, name: call.name }));
-  return { messages, records };
+  return { messages: records.map(({ call, resultText }) => toolMessage(call, resultText)), records };
+}
+
+/** The answer to one call, as the conversation carries it. */
+export function toolMessage(call: ToolCall, content: string): Message {
+  return { role: "tool", content, toolCallId: call.id, name: call.name };
 }
 
 /** The limits with their defaults; throws `ToolError` for one that is not a positive number. */
@@ -187,7 +195,12 @@ async function answer({ tools, call, position, scope, limits }: OneCall): Promis
   }
 }
 
-async function runWithDeadline(tool: Tool, args: JsonObject, { scope, deadlineMs }: { scope: CallScope; deadlineMs: number }): Promise<Answered> {
+interface Deadline {
+  readonly scope: CallScope;
+  readonly deadlineMs: number;
+}
+
+async function runWithDeadline(tool: Tool, args: JsonObject, { scope, deadlineMs }: Deadline): Promise<Answered> {
   const stop = new AbortController();
   const context: ToolContext = Object.freeze({ signal: stop.signal, task: scope.task, state: scope.state });
   let timer: NodeJS.Timeout | undefined;

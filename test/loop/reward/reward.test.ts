@@ -30,7 +30,9 @@ test("exact text after a marker compares what follows its last occurrence", () =
   expect(score(reward(episode(".5", "5")))).toBe(0);
 });
 
-test.each([null, "", " . ", 5])("a gold text of %j is unscorable", (gold) => expect(score(exactText()(episode("5", gold)))).toBe("unscorable"));
+test.each([null, "", " . ", 5])("a gold text of %j is unscorable", (gold) => {
+  expect(score(exactText()(episode("5", gold)))).toBe("unscorable");
+});
 test("a task without a gold is unscorable also where no answer was given", () => {
   expect(exactText()(episode("5", null, "truncated"))).toEqual({ type: "unscorable", reason: 'task data "answer" holds no text' });
 });
@@ -60,7 +62,8 @@ const broken: Reward = () => ({ type: "infrastructure", reason: "grader offline"
 const unscorable: Reward = async () => ({ type: "unscorable", reason: "no gold" });
 
 test("a weighted sum with its parts logged", async () => {
-  const verdict = await weighted({ correct: { reward: fixed(1, { digits: 3 }), weight: 0.7 }, format: { reward: fixed(0), weight: 0.3 } })(episode(""));
+  const correct = { reward: fixed(1, { digits: 3 }), weight: 0.7 };
+  const verdict = await weighted({ correct, format: { reward: fixed(0), weight: 0.3 } })(episode(""));
   expect(verdict).toEqual({
     type: "scored",
     score: 0.7,
@@ -81,19 +84,26 @@ test("a gate allows a score and never earns one", async () => {
 test("one part that could not grade makes the whole so; an infrastructure failure is named first", async () => {
   const of = (reward: Reward) => ({ reward, weight: 1 });
   expect(await weighted({ a: of(fixed(1)), b: of(unscorable) })(episode(""))).toEqual({ type: "unscorable", reason: "b: no gold" });
-  expect(await weighted({ a: of(unscorable), b: of(broken) })(episode(""))).toEqual({ type: "infrastructure", reason: "b: grader offline" });
+  const both = await weighted({ a: of(unscorable), b: of(broken) })(episode(""));
+  expect(both).toEqual({ type: "infrastructure", reason: "b: grader offline" });
   expect(await gated({ g: broken }, "correct", fixed(0))(episode(""))).toEqual({ type: "infrastructure", reason: "g: grader offline" });
 });
 
 test("compositions that cannot work are refused when they are made", () => {
-  expect(() => weighted({ a: { reward: fixed(1), weight: Number.NaN } })).toThrow("reward component a: weight: expected a finite number, got NaN");
+  const weightless = { a: { reward: fixed(1), weight: Number.NaN } };
+  expect(() => weighted(weightless)).toThrow("reward component a: weight: expected a finite number, got NaN");
   expect(() => weighted({})).toThrow("composed reward: expected at least one component, got none");
   expect(() => gated({ a: fixed(1) }, "a", fixed(1))).toThrow(/distinct names/);
 });
 
 // ---------------------------------------------------------------------------------------------------------- tool use
 
-const record = (name: string, resultText: string, outcome: CallOutcome = "ok"): CallRecord => ({ call: { id: name, name, arguments: {} }, outcome, resultText, ms: 0 });
+const record = (name: string, resultText: string, outcome: CallOutcome = "ok"): CallRecord => ({
+  call: { id: name, name, arguments: {} },
+  outcome,
+  resultText,
+  ms: 0,
+});
 const needs = [{ tool: "find", result: "12" }, { tool: "add", result: "84" }];
 const flags = (given: Partial<Parameters<typeof toolUseMeasures>[0]>): string[] => {
   const measures = toolUseMeasures({ needs, calls: [], malformed: 0, answerRight: true, ...given });

@@ -18,7 +18,8 @@ const tick = defineTool({
     return String(count);
   },
 });
-const make = (more: Partial<EnvDefinition> = {}) => defineEnv({ name: "count", tasks: () => source, tools: [tick], reward: () => scored(1, "fine"), ...more });
+const make = (more: Partial<EnvDefinition> = {}) =>
+  defineEnv({ name: "count", tasks: () => source, tools: [tick], reward: () => scored(1, "fine"), ...more });
 const calls = (...names: string[]): Message => ({
   role: "assistant",
   content: "",

@@ -74,7 +74,8 @@ function numbersIn(text: string): Found[] {
     if (/^(?:_|[eE][-+]?\d|-?\p{L}\d|,\d)/u.test(behind)) continue;
     // A sign directly after a letter, a digit or a bracket joins; it makes no negative number.
     const joins = sign !== "" && /[\p{L}\p{N})]$/u.test(before);
-    found.push({ value: canonical(joins ? "" : sign!, digits!, fraction ?? ""), start: joins ? match.index + sign!.length : match.index, end });
+    const start = joins ? match.index + sign!.length : match.index;
+    found.push({ value: canonical(joins ? "" : sign!, digits!, fraction ?? ""), start, end });
   }
   return found;
 }
