@@ -1,0 +1,98 @@
+/**
+ * "The desk": an office helper with a calculator and a look-up. A question needs one of them, both in sequence, or none, so a policy
+ * has to learn when to call, which tool, with which arguments, and to use what came back. Small enough for a few million parameters.
+ */
+import { z } from "zod";
+import { ConfigError, expected } from "../errors.ts";
+import { exactText } from "../loop/reward/verifiers/exact-text.ts";
+import { number } from "../loop/reward/verifiers/number.ts";
+import { toolUseMeasures } from "../loop/reward/tool-use.ts";
+import { defineEnv, type EpisodeView } from "../loop/rollout/tool-env.ts";
+import { defineTool, type CallRecord } from "../loop/rollout/tools.ts";
+import { rng } from "../random.ts";
+import type { Env, JsonObject, Message, Split, Task, TaskSource, ToolCall, Verdict } from "../types.ts";
+import { calculate } from "./desk/arithmetic.ts";
+import { draw } from "./desk/draw.ts";
+import { question, type Question } from "./desk/questions.ts";
+import { FIELDS, lookUp } from "./desk/records.ts";
+
+const SYSTEM = "You help in an office. End with: The answer is X.";
+
+export interface DeskOptions {
+  readonly seed?: number;
+  /** Number of tasks of each split. */
+  readonly sizes?: { readonly [S in Split]: number };
+}
+
+/** The desk environment. Reward: 1 for the right final answer, else 0; how tools were used is measured beside it. */
+export function desk({ seed = 0, sizes = { train: 4_000, test: 500 } }: DeskOptions = {}): Env {
+  return defineEnv({
+    name: "desk",
+    tasks: (split) => tasks(split, seed, sizes[split]),
+    tools: [calculator, lookup],
+    reward: judge,
+    reference,
+    maxTurns: 4,
+    limits: { maxResultChars: 200, maxCallsPerTurn: 2 },
+    measures,
+  });
+}
+
+const calculator = defineTool({
+  name: "calculator",
+  description: "Works out a sum.",
+  parameters: z.strictObject({ expression: z.string() }),
+  run: ({ expression }) => calculate(expression),
+});
+
+const lookup = defineTool({
+  name: "lookup",
+  description: "Reads one field of a record.",
+  parameters: z.strictObject({ name: z.string(), field: z.enum(FIELDS) }),
+  run: ({ name, field }, { task }) => lookUp(questionOf(task).records, name, field),
+});
+
+function tasks(split: Split, seed: number, size: number): TaskSource {
+  return {
+    size,
+    at(index) {
+      if (!Number.isInteger(index) || index < 0 || index >= size) {
+        throw new ConfigError(expected(`desk ${split} task`, `an index from 0 to ${size - 1}`, String(index)));
+      }
+      const made = question(draw(rng(seed, "desk", split, index)), split);
+      const prompt: Message[] = [{ role: "system", content: SYSTEM }, { role: "user", content: made.text }];
+      return { id: `desk-${split}-${index}`, prompt, data: made as unknown as JsonObject };
+    },
+  };
+}
+
+/** What a task of this environment holds as its data. */
+export const questionOf = (task: Task): Question => task.data as unknown as Question;
+
+const byNumber = number({ after: "answer is" });
+const byText = exactText({ after: "answer is" });
+
+function judge(episode: Parameters<Env["reward"]>[0]): Verdict {
+  return questionOf(episode.task).answerType === "number" ? byNumber(episode) : byText(episode);
+}
+
+function reference(task: Task): readonly Message[] {
+  const { needs, final } = questionOf(task);
+  const calls = needs.map((need, i): ToolCall => ({ id: `call-${i + 1}`, name: need.tool, arguments: need.arguments }));
+  return [...calls.map((call): Message => ({ role: "assistant", content: "", toolCalls: [call] })), { role: "assistant", content: final }];
+}
+
+function measures({ task, calls, malformed, answer }: EpisodeView): Readonly<Record<string, number>> {
+  const { text, needs } = questionOf(task);
+  const verdict = answer === null ? null : judge({ task, messages: [{ role: "assistant", content: answer }], turns: [] });
+  const answerRight = verdict && verdict.type === "scored" && verdict.score === 1;
+  const facts = [...needs.map((need) => need.result), ...numbersIn(text)];
+  /** A sum of the task's numbers and of results seen before. */
+  const concerns = (call: Pick<ToolCall, "name" | "arguments">, earlier: readonly CallRecord[]): boolean => {
+    const known = [...facts, ...earlier.map((record) => record.resultText)];
+    return call.name === "calculator" && numbersIn(String(call.arguments["expression"])).every((value) => known.includes(value));
+  };
+  return { ...toolUseMeasures({ needs, calls, malformed, answerRight, concerns }) };
+}
+
+const numbersIn = (text: string): readonly string[] => text.match(/\d+/g) ?? [];

@@ -1,0 +1,144 @@
+/**
+ * The environment that most are made of: messages in, tool calls run, an answer ends the episode. An episode holds its own state;
+ * nothing is shared between two of them, so any number may run at once.
+ */
+import { EnvError, expected } from "../../errors.ts";
+import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, Turn } from "../../types.ts";
+import { limitsOf, runToolCalls, toolMessage, type CallLimits, type CallRecord } from "./tools.ts";
+
+/** What an environment's own measures are taken from, when the episode has ended. */
+export interface EpisodeView {
+  readonly task: Task;
+  readonly turns: readonly Turn[];
+  readonly calls: readonly CallRecord[];
+  /** Turns with a call that could not be read. */
+  readonly malformed: number;
+  /** Text of the answer that ended the episode; null if it ended otherwise. */
+  readonly answer: string | null;
+}
+
+export interface EnvDefinition {
+  readonly name: string;
+  /** A function of the split, or one source, which then is the train split and leaves no test split. */
+  readonly tasks: TaskSource | ((split: Split) => TaskSource);
+  readonly tools?: readonly Tool[];
+  readonly reward: Reward;
+  readonly reference?: (task: Task) => readonly Message[];
+  /**
+   * Assistant turns of an episode: a rule of the task, so reaching it ends the episode as done and without an answer. The calls of the
+   * last turn are answered "not run", because nobody would see their results.
+   */
+  readonly maxTurns?: number;
+  readonly limits?: Partial<CallLimits>;
+  /** Measures beside the reward, never part of it; finite numbers. */
+  readonly measures?: (episode: EpisodeView) => Readonly<Record<string, number>>;
+}
+
+const MALFORMED = "error: the tool call could not be read and was not run";
+const OUT_OF_TURNS = "error: not run: no turns are left";
+
+/** Makes an environment. Throws `EnvError` for two tools of one name, `maxTurns` below 1, or (later) a split that does not exist. */
+export function defineEnv(definition: EnvDefinition): Env {
+  const { name, tasks, tools = [], reward, reference, maxTurns = 8 } = definition;
+  const limits = limitsOf(definition.limits ?? {});
+  if (!(maxTurns >= 1)) throw new EnvError(expected(`environment ${name}: maxTurns`, "at least 1", String(maxTurns)));
+  const twice = tools.find((tool, i) => tools.findIndex((other) => other.spec.name === tool.spec.name) !== i);
+  if (twice !== undefined) {
+    throw new EnvError(expected(`environment ${name}: tools`, "one tool of each name", `two named ${twice.spec.name}`));
+  }
+  return {
+    name,
+    tools,
+    reward,
+    tasks: (split) => {
+      if (typeof tasks === "function") return tasks(split);
+      if (split === "train") return tasks;
+      const remedy = "give a function of the split";
+      throw new EnvError(expected(`environment ${name}: tasks`, "a test split", "one source of tasks, used for training", remedy));
+    },
+    start: (task) => startEpisode(task, { definition, limits, maxTurns }),
+    ...(reference === undefined ? {} : { reference }),
+  };
+}
+
+interface EpisodeOptions {
+  readonly definition: EnvDefinition;
+  readonly limits: CallLimits;
+  readonly maxTurns: number;
+}
+
+function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptions): Episode {
+  const state = new Map<string, unknown>();
+  const closed = new AbortController();
+  const turns: Turn[] = [];
+  const calls: CallRecord[] = [];
+  let done = false;
+
+  const respond = async (turn: Turn, signal: AbortSignal): Promise<EnvStep> => {
+    const last = turns.length + 1 >= maxTurns;
+    switch (turn.parse) {
+      case "answer":
+      case "truncated":
+        // What kind of end it was is the rollout's to say, from the finish reason; here there is nothing left to answer.
+        return { messages: [], done: true };
+      case "malformedToolCall":
+        return { messages: [{ role: "user", content: MALFORMED }], done: last };
+      case "toolCalls": {
+        const wanted = turn.message.toolCalls ?? [];
+        const ran = last ? notRun(wanted) : await runToolCalls(definition.tools ?? [], wanted, { ...limits, task, state, signal });
+        calls.push(...ran.records);
+        return { messages: ran.messages, done: last };
+      }
+    }
+  };
+
+  return {
+    async step(turn, signal) {
+      if (done) {
+        const where = `environment ${definition.name}: step`;
+        throw new EnvError(expected(where, "no turn after the end", "another turn", "start a new episode"));
+      }
+      const step = await respond(turn, AbortSignal.any([signal, closed.signal]));
+      turns.push({ ...turn, replies: step.messages });
+      done = step.done;
+      return step;
+    },
+    measures() {
+      const final = turns.at(-1);
+      const answer = final?.parse === "answer" ? final.message.content : null;
+      const malformed = turns.filter((turn) => turn.parse === "malformedToolCall").length;
+      const own = definition.measures?.({ task, turns, calls, malformed, answer }) ?? {};
+      return checked(definition.name, { ...countCalls(turns, calls, malformed), ...own });
+    },
+    async [Symbol.asyncDispose]() {
+      done = true;
+      closed.abort(new EnvError(`environment ${definition.name}: the episode was closed`));
+      state.clear();
+    },
+  };
+}
+
+function notRun(wanted: readonly ToolCall[]): { messages: readonly Message[]; records: readonly CallRecord[] } {
+  return {
+    messages: wanted.map((call) => toolMessage(call, OUT_OF_TURNS)),
+    records: wanted.map((call) => ({ call, outcome: "not-run", resultText: OUT_OF_TURNS, ms: 0 })),
+  };
+}
+
+/** Counts that every tool environment reports; `toolErrors` are calls that reached no result for any reason but a limit. */
+function countCalls(turns: readonly Turn[], calls: readonly CallRecord[], malformed: number): Record<string, number> {
+  return {
+    turns: turns.length,
+    toolCalls: calls.length,
+    toolErrors: calls.filter(({ outcome }) => outcome !== "ok" && outcome !== "not-run").length,
+    toolCallsNotRun: calls.filter(({ outcome }) => outcome === "not-run").length,
+    malformedToolCalls: malformed,
+  };
+}
+
+function checked(name: string, measures: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  for (const [key, value] of Object.entries(measures)) {
+    if (!Number.isFinite(value)) throw new EnvError(expected(`environment ${name}: measure ${key}`, "a finite number", String(value)));
+  }
+  return measures;
+}
