@@ -1,0 +1,70 @@
+/** The command line: commands are registered here, and every error becomes one line and an exit code here. */
+import { readFileSync } from "node:fs";
+import { Command, CommanderError, type Help } from "commander";
+import { FlywheelError } from "../../errors.ts";
+import type { CliServices } from "./services.ts";
+import { registerInspect } from "./commands/inspect.ts";
+import { registerReport } from "./commands/report.ts";
+import { type Paint, painter, wantsColour } from "./ui/colour.ts";
+
+/** Runs one command. Exit code 0: done; 1: it failed, with one line that says why; 2: the command line itself is wrong. */
+export async function runCli(args: readonly string[], services: CliServices): Promise<0 | 1 | 2> {
+  try {
+    await createProgram(services).parseAsync([...args], { from: "user" });
+    return 0;
+  } catch (cause) {
+    if (cause instanceof CommanderError) return cause.exitCode === 0 ? 0 : 2;
+    const paint = painter(wantsColour(services.stderr, services.environment));
+    services.stderr.write(`${paint("error:", "red", "bold")} ${describe(cause, services.environment)}\n`);
+    return 1;
+  }
+}
+
+function createProgram(services: CliServices): Command {
+  const { stdout, stderr, environment } = services;
+  const paint = painter(wantsColour(stdout, environment));
+  const program = new Command("flywheel")
+    .description("Reinforcement learning for language-model agents")
+    .version(packageVersion(), "-v, --version", "print the version")
+    .helpOption("-h, --help", "show help")
+    .helpCommand(false)
+    .showSuggestionAfterError()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, `${painter(wantsColour(stderr, environment))("error:", "red", "bold")} `)),
+      getOutHasColors: () => wantsColour(stdout, environment),
+      getErrHasColors: () => wantsColour(stderr, environment),
+      getOutHelpWidth: () => stdout.columns ?? 100,
+      getErrHelpWidth: () => stderr.columns ?? 100,
+    })
+    .configureHelp(helpStyle(paint))
+    .addHelpText("after", ({ command }) => (command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : ""));
+  registerInspect(program, services);
+  registerReport(program, services);
+  return program;
+}
+
+function helpStyle(paint: Paint): Partial<Help> {
+  return {
+    styleTitle: (text) => paint(text, "bold"),
+    styleCommandText: (text) => paint(text, "cyan"),
+    styleSubcommandText: (text) => paint(text, "cyan"),
+    styleOptionText: (text) => paint(text, "green"),
+    styleArgumentText: (text) => paint(text, "yellow"),
+    subcommandTerm: (command) => [command.name(), ...command.registeredArguments.map((argument) => (argument.required ? `<${argument.name()}>` : `[${argument.name()}]`))].join(" "),
+  };
+}
+
+/** An error of ours is its message; any other is a fault, whose stack FLYWHEEL_DEBUG shows. */
+function describe(cause: unknown, environment: NodeJS.ProcessEnv): string {
+  if (!(cause instanceof Error)) return String(cause);
+  if ((environment.FLYWHEEL_DEBUG ?? "") !== "") return cause.stack ?? cause.message;
+  return cause instanceof FlywheelError ? cause.message.replaceAll("\n", " ") : `${cause.name}: ${cause.message} (FLYWHEEL_DEBUG=1 shows where)`;
+}
+
+function packageVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8"));
+  return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "unknown";
+}

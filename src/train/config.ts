@@ -1,0 +1,187 @@
+/**
+ * The configuration of a training run: a closed schema. An unknown key, a word for a number or a truthy string is refused before
+ * anything is loaded; every accepted key is part of the hash that a resumed run must equal.
+ */
+import { z } from "zod";
+import { ConfigError } from "../errors.ts";
+import type { JsonObject } from "../types.ts";
+import { flag, listOf, namedOptions, oneOf, real, show, text, whole } from "./config-fields.ts";
+import { fingerprint } from "./record/fingerprint.ts";
+
+/** The matrices of a transformer block that LoRA can adapt. */
+export const LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const;
+
+const path = text(/\S/, "a folder, a .gguf or .safetensors file, or a hub id", "which model to train");
+
+/** Default: rank 16, alpha 32 (scale alpha / rank = 2), every matrix of a block; the base stays and is the reference policy. */
+const lora = z.strictObject({
+  path,
+  adapter: z.literal("lora"),
+  rank: whole({ min: 1, max: 1024 }, 16, "the rank of the LoRA matrices"),
+  alpha: real({ above: 0, max: 4096 }, 32, "LoRA scale is alpha / rank"),
+  targets: listOf(LORA_TARGETS, LORA_TARGETS, "the matrices that LoRA adapts"),
+});
+const full = z.strictObject({ path, adapter: z.literal("full") });
+
+const reduction = oneOf(["token-mean", "sequence-mean", "constant"], "token-mean", "what the summed loss is divided by");
+const epochsPerBatch = whole({ min: 1, max: 64 }, 1, "optimiser steps taken on one batch");
+
+/** Defaults are those of TRL's GRPOTrainer (8 samples, clip 0.2, no KL term, group sample std, one pass, loss over all tokens). */
+const grpo = z.strictObject({
+  name: z.literal("grpo"),
+  groupSize: whole({ min: 2, max: 4096 }, 8, "samples of one task; group baseline needs >= 2 samples"),
+  /** Ratios are clipped to [1 - clipLow, 1 + clipHigh]; DAPO's clip-higher is 0.28. */
+  clipLow: real({ above: 0, max: 1 }, 0.2, "lower clip of the ratio"),
+  clipHigh: real({ above: 0, max: 100 }, 0.2, "upper clip of the ratio"),
+  /** Weight of KL(policy || reference) in the loss; 0 needs no reference pass. Others use 0.001 (verl, SkyRL). */
+  klCoef: real({ min: 0, max: 100 }, 0, "weight of the KL term; 0 turns it off"),
+  /** As a loss, k2 has the gradient of KL(policy || reference); k3 has that of the reverse; k1 has none in expectation. */
+  klEstimator: oneOf(["k1", "k2", "k3"], "k3", "estimator of the KL term"),
+  /** All tokens of the step, each completion alone, or tokensPerStep-independent maxTokens (Dr. GRPO). */
+  reduction,
+  /** "none" is Dr. GRPO; sample std divides by n - 1. */
+  scale: oneOf(["none", "group-sample-std", "group-population-std"], "group-sample-std", "what centred rewards are divided by"),
+  /** Leaves completions that were cut by a limit out of the loss and out of its divisor. */
+  maskTruncated: flag(false, "whether cut completions are left out of the loss"),
+  epochsPerBatch,
+});
+
+const sft = z.strictObject({ name: z.literal("sft"), reduction, epochsPerBatch });
+
+const rollout = z.strictObject({
+  tasksPerStep: whole({ min: 1, max: 65_536 }, 8, "prompts of one step"),
+  /** For each sampled turn; TRL's default of 256 cuts most answers of a reasoning model, hence 512. */
+  maxTokens: whole({ min: 1, max: 1_048_576 }, 512, "most tokens of one sampled turn"),
+  maxTurns: whole({ min: 1, max: 1024 }, 8, "most assistant turns of one episode"),
+  /** 1: the policy's own distribution, the one whose gradient is taken. */
+  temperature: real({ above: 0, max: 10 }, 1, "sampling temperature"),
+  concurrency: whole({ min: 1, max: 65_536 }, 64, "episodes that run at the same time"),
+  deadlineSeconds: real({ above: 0, max: 86_400 }, 300, "longest time of one episode"),
+});
+
+/** AdamW as in TRL and transformers (0.9, 0.999, 1e-8, no decay, clip at 1). */
+const optim = z.strictObject({
+  /** Default by what is trained: GRPO full 1e-6 (TRL, verl), LoRA ten times that; SFT full 2e-5, LoRA 2e-4. */
+  learningRate: real({ above: 0, max: 1 }, 1e-6, "step size of AdamW").unwrap().optional(),
+  schedule: oneOf(["constant", "linear", "cosine"], "constant", "shape of the learning rate after the warm-up"),
+  warmupSteps: whole({ min: 0, max: 999_999 }, 0, "steps over which the learning rate rises from 0"),
+  beta1: real({ min: 0, below: 1 }, 0.9, "decay of the first moment"),
+  beta2: real({ min: 0, below: 1 }, 0.999, "decay of the second moment"),
+  epsilon: real({ above: 0, max: 1 }, 1e-8, "added to the root of the second moment"),
+  weightDecay: real({ min: 0, max: 10 }, 0, "decoupled decay of matrices"),
+  maxGradNorm: real({ min: 0, max: 1e6 }, 1, "global norm above which gradients are scaled down; 0 turns it off"),
+});
+
+const train = z.strictObject({
+  steps: whole({ min: 1, max: 999_999 }, 100, "training steps"),
+  /** Bounds memory; it never changes the result, since divisors are taken over the whole step. */
+  microBatchTokens: whole({ min: 1, max: 16_777_216 }, 2048, "tokens of one forward and backward pass"),
+  checkpointEvery: whole({ min: 1, max: 999_999 }, 10, "steps between checkpoints"),
+  evalEvery: whole({ min: 0, max: 999_999 }, 10, "steps between held-out evaluations; 0 turns them off"),
+  evalTasks: whole({ min: 1, max: 1_000_000 }, 64, "held-out tasks of one evaluation (all, if there are fewer)"),
+  keepCheckpoints: whole({ min: 1, max: 10_000 }, 2, "newest checkpoints kept, besides the best"),
+});
+
+const inputSchema = z.strictObject({
+  name: text(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, "a folder name of letters, digits, dot, dash and underscore", "the run is kept in runs/<name>"),
+  seed: whole({ min: 0, max: 4_294_967_295 }, 0, "the address of all randomness"),
+  model: z.preprocess(withAdapter, z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) })),
+  env: namedOptions("which environment, with its own options"),
+  algo: z.discriminatedUnion("name", [grpo, sft], { error: (issue) => choiceProblem(issue.input, "name", ["grpo", "sft"]) }),
+  rollout: rollout.prefault({}),
+  optim: optim.prefault({}),
+  train: train.prefault({}),
+});
+
+type Resolved = z.output<typeof inputSchema>;
+/** What a person writes; everything with a default may be left out. */
+export type TrainConfigInput = z.input<typeof inputSchema>;
+/** What runs: every default filled in. It is plain JSON, and `planHash` covers each key of it. */
+export type TrainConfig = Omit<Resolved, "optim"> & { readonly optim: Resolved["optim"] & { readonly learningRate: number } };
+
+const SECTIONS: Readonly<Record<string, readonly string[]>> = {
+  "": Object.keys(inputSchema.shape),
+  model: Object.keys(lora.shape),
+  algo: [...new Set([...Object.keys(grpo.shape), ...Object.keys(sft.shape)])],
+  rollout: Object.keys(rollout.shape),
+  optim: Object.keys(optim.shape),
+  train: Object.keys(train.shape),
+};
+
+/** Checks and completes a configuration. Throws a ConfigError that lists every problem on one line. */
+export function parseTrainConfig(input: unknown): TrainConfig {
+  const parsed = inputSchema.safeParse(input, { reportInput: true });
+  const problems = parsed.success ? crossChecks(parsed.data) : parsed.error.issues.flatMap((issue) => explain(issue));
+  if (problems.length === 1) throw new ConfigError(problems[0] ?? "");
+  if (problems.length > 1) throw new ConfigError(`${problems.length} problems in the configuration: ${problems.map((problem, i) => `(${i + 1}) ${problem}`).join(" ")}`);
+  const config = parsed.data as Resolved;
+  return { ...config, optim: { ...config.optim, learningRate: config.optim.learningRate ?? defaultLearningRate(config) } };
+}
+
+/** Hash of a resolved configuration; a run is resumed only under the hash it was started with. */
+export function planHash(config: TrainConfig): string {
+  return fingerprint(configJson(config));
+}
+
+/** The configuration as the plain JSON that config.json holds. */
+export function configJson(config: TrainConfig): JsonObject {
+  return JSON.parse(JSON.stringify(config)) as JsonObject;
+}
+
+function defaultLearningRate({ algo, model: { adapter } }: Resolved): number {
+  if (algo.name === "sft") return adapter === "lora" ? 2e-4 : 2e-5;
+  return adapter === "lora" ? 1e-5 : 1e-6;
+}
+
+function crossChecks(config: Resolved): string[] {
+  const { optim: { warmupSteps }, train: { steps } } = config;
+  if (warmupSteps < steps) return [];
+  return [`optim.warmupSteps: expected fewer than train.steps (${steps}), got ${warmupSteps}; the full learning rate would never be reached`];
+}
+
+function explain(issue: z.core.$ZodIssue): string[] {
+  const path = issue.path.join(".");
+  if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(path, key));
+  if (issue.code === "invalid_type") return [`${path === "" ? "configuration" : path}: expected an object, got ${show(issue.input)}`];
+  return [`${path}: ${issue.message}`];
+}
+
+/** LoRA unless said otherwise. */
+function withAdapter(input: unknown): unknown {
+  return typeof input === "object" && input !== null && !Array.isArray(input) && !("adapter" in input) ? { ...input, adapter: "lora" } : input;
+}
+
+function choiceProblem(input: unknown, key: string, words: readonly string[]): string {
+  const found: unknown = typeof input === "object" && input !== null ? Reflect.get(input, key) : input;
+  return `expected ${words.map((word) => `"${word}"`).join(" or ")}, got ${show(found)}`;
+}
+
+function unknownKey(section: string, key: string): string {
+  const where = section === "" ? "" : `${section}: `;
+  if (SECTIONS[section]?.includes(key)) return `${where}key ${key} has no effect with this ${section === "algo" ? "algorithm" : "adapter"}; leave it out`;
+  const inside = nearest(key, SECTIONS[section] ?? []);
+  if (inside !== null) return `${where}unknown key ${key} (did you mean ${inside}?)`;
+  const elsewhere = Object.entries(SECTIONS).find(([name, keys]) => name !== section && nearest(key, keys) !== null);
+  if (elsewhere === undefined) return `${where}unknown key ${key}; known are ${(SECTIONS[section] ?? []).join(", ")}`;
+  const [name, keys] = elsewhere;
+  return `${where}unknown key ${key} (did you mean ${name === "" ? "" : `${name}.`}${nearest(key, keys)}?)`;
+}
+
+function nearest(key: string, candidates: readonly string[]): string | null {
+  const scored = candidates.map((name) => ({ name, distance: editDistance(key.toLowerCase(), name.toLowerCase()) }));
+  const best = scored.reduce((a, b) => (b.distance < a.distance ? b : a), { name: "", distance: Infinity });
+  return best.distance <= Math.max(1, Math.floor(key.length / 3)) ? best.name : null;
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

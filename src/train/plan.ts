@@ -1,0 +1,99 @@
+/** The plan: what a configuration means in completions, tokens, passes over the data and memory, said before any model loads. */
+import { ConfigError, expected } from "../errors.ts";
+import type { JsonObject } from "../types.ts";
+import { type TrainConfig, planHash } from "./config.ts";
+
+/** Sizes that are known from a model's config file and from the environment's task lists. */
+export interface PlanFacts {
+  readonly trainTasks: number;
+  readonly testTasks: number;
+  readonly contextLength: number;
+  readonly parameters: number;
+  /** Numbers that the optimiser changes. */
+  readonly trainable: number;
+  readonly layers: number;
+  readonly hidden: number;
+  readonly intermediate: number;
+  readonly vocabulary: number;
+  /** Key and value numbers of one token and layer: 2 x key-value heads x head size. */
+  readonly cachePerTokenLayer: number;
+}
+
+export interface Plan {
+  readonly hash: string;
+  readonly completionsPerStep: number;
+  /** Most sampled tokens of a step, if every completion ran to its limits. */
+  readonly tokensPerStep: number;
+  readonly tokensTotal: number;
+  readonly steps: number;
+  /** Passes over the train split. */
+  readonly epochs: number;
+  readonly evalTasks: number;
+  readonly memoryBytes: { readonly weights: number; readonly optimiser: number; readonly activations: number; readonly cache: number; readonly total: number };
+}
+
+/** Throws a ConfigError if the configuration and the facts do not fit. */
+export function plan(config: TrainConfig, facts: PlanFacts): Plan {
+  const { rollout, train, algo } = config;
+  if (facts.trainTasks < 1) throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
+  if (rollout.maxTokens >= facts.contextLength) {
+    throw new ConfigError(expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"));
+  }
+  const completionsPerStep = rollout.tasksPerStep * (algo.name === "grpo" ? algo.groupSize : 1);
+  const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
+  return {
+    hash: planHash(config),
+    completionsPerStep,
+    tokensPerStep,
+    tokensTotal: tokensPerStep * train.steps,
+    steps: train.steps,
+    epochs: (rollout.tasksPerStep * train.steps) / facts.trainTasks,
+    evalTasks: train.evalEvery === 0 ? 0 : Math.min(train.evalTasks, facts.testTasks),
+    memoryBytes: memory(config, facts, completionsPerStep),
+  };
+}
+
+/**
+ * float32 everywhere. Optimiser: gradient and two moments. Activations of a micro-batch: what the backward pass of a block needs
+ * (about 12 x hidden + 6 x intermediate numbers a token and layer) and three arrays of logits. Cache: every concurrent episode
+ * at its limit. An estimate for planning, not a bound.
+ */
+function memory(config: TrainConfig, facts: PlanFacts, completions: number): Plan["memoryBytes"] {
+  const { rollout, train } = config;
+  const tokens = Math.min(train.microBatchTokens, facts.contextLength * completions);
+  const weights = 4 * facts.parameters;
+  const optimiser = 12 * facts.trainable;
+  const activations = 4 * tokens * (facts.layers * (12 * facts.hidden + 6 * facts.intermediate) + 3 * facts.vocabulary);
+  const row = Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
+  const cache = 4 * Math.min(rollout.concurrency, completions) * row * facts.layers * facts.cachePerTokenLayer;
+  // Sampling and training take turns: the larger of the two counts.
+  return { weights, optimiser, activations, cache, total: weights + optimiser + Math.max(activations, cache) };
+}
+
+/** The plan as a few lines for people. */
+export function planLines(config: TrainConfig, made: Plan): string[] {
+  const { rollout, algo, train } = config;
+  const group = algo.name === "grpo" ? ` x ${algo.groupSize} samples` : "";
+  const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
+  return [
+    `each step   ${rollout.tasksPerStep} tasks${group} = ${made.completionsPerStep} completions, at most ${count(made.tokensPerStep)} sampled tokens`,
+    `the run     ${made.steps} steps, ${made.epochs.toFixed(2)} passes over the train split, at most ${count(made.tokensTotal)} sampled tokens`,
+    `evaluation  ${evaluation}`,
+    `memory      about ${gigabytes(made.memoryBytes.total)} (weights ${gigabytes(made.memoryBytes.weights)}, optimiser ${gigabytes(made.memoryBytes.optimiser)}, ` +
+      `activations ${gigabytes(made.memoryBytes.activations)}, cache ${gigabytes(made.memoryBytes.cache)})`,
+    `hash        ${made.hash.slice(0, 16)}`,
+  ];
+}
+
+export function planJson(made: Plan): JsonObject {
+  return { ...made, memoryBytes: { ...made.memoryBytes } };
+}
+
+function count(value: number): string {
+  if (value >= 1e9) return `${(value / 1e9).toFixed(1)} billion`;
+  return value >= 1e6 ? `${(value / 1e6).toFixed(1)} million` : value.toLocaleString("en-US");
+}
+
+function gigabytes(bytes: number): string {
+  return bytes < 1e8 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}

@@ -1,0 +1,181 @@
+/**
+ * The run folder: config.json, plan.json, ledger.jsonl, metrics.jsonl, trajectories/, checkpoints/. A step is written in the order
+ * trajectories, metrics, ledger line; the ledger line commits it. On resume everything after the newest good checkpoint is
+ * cut away, so that the resumed run writes the same lines again.
+ */
+import { rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { RunError, expected } from "../../errors.ts";
+import type { JsonObject } from "../../types.ts";
+import { type Checkpoint, dropCheckpointsAfter, readCheckpoint } from "./checkpoint.ts";
+import { appendLines, cutLines, listFolder, makeFolder, readLines, removeTemporaries, syncFolder, writeWhole } from "./files.ts";
+import { differences, fingerprint } from "./fingerprint.ts";
+import { type LedgerEntry, checkNext, decodeLedger, encodeEntry } from "./ledger.ts";
+import { type FolderLock, lockFolder } from "./lock.ts";
+import { type MetricsRow, decodeMetricsRow, encodeMetricsRow } from "./metrics.ts";
+import { readJsonObject, trajectoryFile } from "./read-run.ts";
+
+export interface OpenRunOptions {
+  readonly folder: string;
+  readonly config: JsonObject;
+  readonly plan: JsonObject;
+  readonly resume: boolean;
+}
+
+export interface StepRecord {
+  readonly entry: LedgerEntry;
+  readonly metrics: MetricsRow;
+  /** Lines of `encodeRollout`, in the order of `entry.rollouts`. */
+  readonly trajectories: readonly string[];
+}
+
+/**
+ * Opens a new run, or (`resume`) continues one from its newest good checkpoint. Refuses a taken folder, another configuration
+ * (naming the keys) and a folder that a living process writes to.
+ */
+export async function openRun(options: OpenRunOptions): Promise<Run> {
+  const { folder, config, plan, resume } = options;
+  await makeFolder(folder);
+  const lock = await lockFolder(folder);
+  try {
+    await removeTemporaries(folder);
+    return resume ? await resumeRun(folder, config, lock) : await startRun({ folder, config, plan }, lock);
+  } catch (cause) {
+    await lock.release();
+    throw cause;
+  }
+}
+
+/** A run that is open for writing by this process alone. */
+export class Run implements AsyncDisposable {
+  readonly folder: string;
+  readonly config: JsonObject;
+  readonly configHash: string;
+  /** Where a resumed run continues; null: at its start. */
+  readonly resumedFrom: Checkpoint | null;
+  /** What a person should know of the opening, for example that a damaged checkpoint was passed over. */
+  readonly notes: readonly string[];
+  readonly #lock: FolderLock;
+  readonly #ledger: LedgerEntry[];
+
+  constructor(state: RunState, lock: FolderLock) {
+    this.folder = state.folder;
+    this.config = state.config;
+    this.configHash = fingerprint(state.config);
+    this.resumedFrom = state.resumedFrom;
+    this.notes = state.notes;
+    this.#ledger = [...state.ledger];
+    this.#lock = lock;
+  }
+
+  get ledger(): readonly LedgerEntry[] {
+    return this.#ledger;
+  }
+  /** The last committed step; 0 before the first. */
+  get lastStep(): number {
+    return this.#ledger.length;
+  }
+
+  /** Writes one step durably; it is committed when this returns, and absent if the process dies before. */
+  async commitStep(record: StepRecord): Promise<void> {
+    const { entry, metrics, trajectories } = record;
+    const where = `run folder ${this.folder}`;
+    checkNext(entry, this.lastStep, where);
+    if (metrics.step !== entry.step) throw new RunError(expected(`${where}: metrics`, `step ${entry.step}`, `step ${metrics.step}`));
+    if (trajectories.length !== entry.rollouts.length) {
+      throw new RunError(expected(`${where}: step ${entry.step}`, `${entry.rollouts.length} trajectories`, String(trajectories.length)));
+    }
+    await writeWhole(trajectoryFile(this.folder, "step", entry.step), trajectories.map((line) => `${line}\n`).join(""));
+    await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
+    await appendLines(join(this.folder, "ledger.jsonl"), [encodeEntry(entry)]);
+    this.#ledger.push(entry);
+  }
+
+  /** Adds an evaluation after the last committed step; call it before the checkpoint of that step. */
+  async recordEvaluation(metrics: MetricsRow, trajectories: readonly string[]): Promise<void> {
+    if (metrics.step !== this.lastStep) {
+      throw new RunError(expected(`run folder ${this.folder}: evaluation`, `step ${this.lastStep}`, `step ${metrics.step}`));
+    }
+    await writeWhole(trajectoryFile(this.folder, "eval", metrics.step), trajectories.map((line) => `${line}\n`).join(""));
+    await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
+  }
+
+  async close(): Promise<void> {
+    await this.#lock.release();
+  }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+interface RunState {
+  readonly folder: string;
+  readonly config: JsonObject;
+  readonly ledger: readonly LedgerEntry[];
+  readonly resumedFrom: Checkpoint | null;
+  readonly notes: readonly string[];
+}
+
+async function startRun(run: { folder: string; config: JsonObject; plan: JsonObject }, lock: FolderLock): Promise<Run> {
+  const { folder, config, plan } = run;
+  const names = await listFolder(folder);
+  if (names.includes("config.json")) {
+    const { lines } = await readLines(join(folder, "ledger.jsonl"));
+    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `a run of ${lines.length} steps`, "use --resume or another --name"));
+  }
+  // What an opening that died early left behind counts as empty.
+  const foreign = names.filter((name) => !["lock", "plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"].includes(name));
+  if (foreign.length > 0) {
+    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `other files (${foreign[0]})`, "use another --name"));
+  }
+  for (const part of ["trajectories", "checkpoints"]) await makeFolder(join(folder, part));
+  for (const part of ["ledger.jsonl", "metrics.jsonl"]) await writeWhole(join(folder, part), "");
+  await writeWhole(join(folder, "plan.json"), `${JSON.stringify(plan, null, 2)}\n`);
+  await writeWhole(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  await syncFolder(folder);
+  return new Run({ folder, config, ledger: [], resumedFrom: null, notes: [] }, lock);
+}
+
+async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): Promise<Run> {
+  if (!(await listFolder(folder)).includes("config.json")) {
+    throw new RunError(expected(`run folder ${folder}`, "a run to resume", "an empty folder", "leave out --resume or check --name"));
+  }
+  const stored = await readJsonObject(join(folder, "config.json"));
+  if (fingerprint(stored) !== fingerprint(config)) {
+    const keys = differences(stored, config).join(", ");
+    throw new RunError(expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys}`, "restore it or use another --name"));
+  }
+  const ledger = decodeLedger((await readLines(join(folder, "ledger.jsonl"))).lines, join(folder, "ledger.jsonl"));
+  const home = { folder, configHash: fingerprint(config), lastStep: ledger.length };
+  const { checkpoint, damaged } = await readCheckpoint(home);
+  const keep = checkpoint?.manifest.step ?? 0;
+  await cutAfter(folder, { ledgerLines: keep, lastRow: checkpoint === null ? -1 : keep });
+  await dropCheckpointsAfter(folder, checkpoint === null ? -1 : keep);
+  return new Run({ folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes: openingNotes(damaged, checkpoint, ledger.length) }, lock);
+}
+
+function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null, committed: number): string[] {
+  const from = checkpoint === null ? "the start" : `checkpoint ${checkpoint.name}`;
+  const notes = damaged.map((reason) => `${reason}; passed over, continuing from ${from}`);
+  const again = committed - (checkpoint?.manifest.step ?? 0);
+  return again === 0 ? notes : [...notes, `${again} steps after ${from} are taken again`];
+}
+
+/** The ledger goes first: from then on readers do not count the rest, so a kill in between leaves a valid prefix. */
+async function cutAfter(folder: string, to: { readonly ledgerLines: number; readonly lastRow: number }): Promise<void> {
+  await cutLines(join(folder, "ledger.jsonl"), to.ledgerLines);
+  const metrics = join(folder, "metrics.jsonl");
+  const rows = (await readLines(metrics)).lines.map((line, index) => decodeMetricsRow(line, `${metrics} line ${index + 1}`));
+  const first = rows.findIndex((row) => row.step > to.lastRow);
+  await cutLines(metrics, first === -1 ? rows.length : first);
+  await removeTrajectoriesAfter(join(folder, "trajectories"), to.lastRow);
+}
+
+async function removeTrajectoriesAfter(folder: string, lastStep: number): Promise<void> {
+  await removeTemporaries(folder);
+  for (const name of await listFolder(folder)) {
+    const step = Number(/^(?:step|eval)-(\d+)\.jsonl$/.exec(basename(name))?.[1] ?? -1);
+    if (step > lastStep) await rm(join(folder, name), { force: true });
+  }
+  await syncFolder(folder);
+}

@@ -1,0 +1,151 @@
+/** One line chart as SVG: axes, round ticks, legend, raw points behind a smoothed line, points with intervals. */
+import { type Point, range, smooth, tickLabels, ticks } from "./scale.ts";
+
+export interface ChartSeries {
+  readonly name: string;
+  /** "smoothed": faint raw points and a line. "measured": markers with intervals, joined by a line. */
+  readonly form: "smoothed" | "measured";
+  readonly points: readonly (Point & { readonly low?: number; readonly high?: number })[];
+}
+
+export interface Chart {
+  readonly title: string;
+  readonly unit: "rate" | "number";
+  readonly series: readonly ChartSeries[];
+}
+
+/** Colours as SVG attribute values: hex for files, `var(--…)` for a page with light and dark. */
+export interface Palette {
+  readonly ink: string;
+  readonly muted: string;
+  readonly grid: string;
+  readonly paper: string;
+  readonly series: readonly string[];
+}
+
+export interface ChartFrame {
+  readonly width: number;
+  readonly height: number;
+  readonly palette: Palette;
+}
+
+const TOP = 46;
+const BOTTOM = 36;
+const RIGHT = 18;
+/** Average advance of a character at 12 px in Lato and common system fonts. */
+const ADVANCE = 6.3;
+
+interface Axes {
+  readonly left: number;
+  readonly x: (value: number) => number;
+  readonly y: (value: number) => number;
+}
+
+/** The inside of an <svg> of the frame's size. */
+export function chartBody(chart: Chart, frame: ChartFrame): string {
+  const { width, height, palette } = frame;
+  const points = chart.series.flatMap((series) => series.points);
+  const xs = points.map(({ x }) => x);
+  const ys = points.flatMap(({ y, low = y, high = y }) => [y, low, high]);
+  const bounds = range(ys, chart.unit);
+  const yTicks = ticks(bounds.low, bounds.high);
+  const labels = tickLabels(yTicks);
+  const left = 20 + Math.max(...labels.map((label) => label.length)) * ADVANCE;
+  const first = Math.min(...xs, Infinity);
+  const last = Math.max(...xs, -Infinity);
+  const [yLow, yHigh] = [yTicks[0] ?? 0, yTicks.at(-1) ?? 1];
+  const axes: Axes = {
+    left,
+    x: (value) => left + ((last > first ? (value - first) / (last - first) : 0.5) * (width - left - RIGHT)),
+    y: (value) => TOP + (yHigh > yLow ? (yHigh - value) / (yHigh - yLow) : 0.5) * (height - TOP - BOTTOM),
+  };
+  const lines = [text({ x: 16, y: 22, size: 15, weight: 700, fill: palette.ink }, chart.title), legend(chart, frame)];
+  yTicks.forEach((tick, i) => {
+    const y = round(axes.y(tick));
+    lines.push(`<line x1="${round(left)}" y1="${y}" x2="${width - RIGHT}" y2="${y}" stroke="${palette.grid}"/>`);
+    lines.push(text({ x: left - 8, y: y + 4, anchor: "end", fill: palette.muted }, labels[i] ?? ""));
+  });
+  lines.push(xAxis({ first, last, axes }, frame));
+  if (!ys.some(Number.isFinite)) lines.push(text({ x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted }, "no values"));
+  chart.series.forEach((series, i) => lines.push(drawSeries(series, { colour: colourOf(palette, i), axes, palette })));
+  return lines.join("\n");
+}
+
+export function chartSvg(chart: Chart, frame: ChartFrame): string {
+  const { width, height } = frame;
+  const described = `<title>${escapeXml(`${chart.title}: ${chart.series.map((series) => series.name).join(", ")}`)}</title>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" font-family="Lato, system-ui, sans-serif">${described}${chartBody(chart, frame)}</svg>`;
+}
+
+function xAxis(span: { readonly first: number; readonly last: number; readonly axes: Axes }, { width, height, palette }: ChartFrame): string {
+  const { first, last, axes } = span;
+  if (!Number.isFinite(first)) return "";
+  // Steps are whole numbers, so ticks are too; those outside the data are dropped.
+  const steps = [...new Set(ticks(first, last, 6).map(Math.round))].filter((step) => step >= first && step <= last);
+  const base = height - BOTTOM;
+  const marks = steps.map((step) => {
+    const x = round(axes.x(step));
+    return `<line x1="${x}" y1="${base}" x2="${x}" y2="${base + 4}" stroke="${palette.muted}"/>${text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, step.toLocaleString("en-US").replaceAll(",", " "))}`;
+  });
+  const line = `<line x1="${round(axes.left)}" y1="${base}" x2="${width - RIGHT}" y2="${base}" stroke="${palette.muted}"/>`;
+  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, "step")].join("");
+}
+
+/** From the right edge of the title's line; a chart with one series named like its title needs none. */
+function legend(chart: Chart, { width, palette }: ChartFrame): string {
+  if (chart.series.length < 2 && chart.series[0]?.form !== "measured") return "";
+  let right = width - RIGHT;
+  const entries = chart.series.map((series, i) => ({ series, colour: colourOf(palette, i) })).reverse();
+  return entries.map(({ series, colour }) => {
+    const name = series.name.length > 24 ? `${series.name.slice(0, 23)}…` : series.name;
+    const start = right - name.length * ADVANCE;
+    right = start - 34;
+    const mark = series.form === "measured" ? `<circle cx="${round(start - 12)}" cy="18" r="3.5" fill="${colour}"/>` : "";
+    return `<line x1="${round(start - 21)}" y1="18" x2="${round(start - 4)}" y2="18" stroke="${colour}" stroke-width="2"/>${mark}${text({ x: start, y: 22, fill: palette.muted }, name)}`;
+  }).join("");
+}
+
+function drawSeries(series: ChartSeries, { colour, axes, palette }: { readonly colour: string; readonly axes: Axes; readonly palette: Palette }): string {
+  const known = series.points.filter(({ y }) => Number.isFinite(y));
+  const place = ({ x, y }: Point): string => `${round(axes.x(x))},${round(axes.y(y))}`;
+  const line = (points: readonly Point[]): string => `<polyline points="${points.map(place).join(" ")}" fill="none" stroke="${colour}" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"/>`;
+  if (series.form === "smoothed") {
+    const dots = known.map((point) => `<circle cx="${round(axes.x(point.x))}" cy="${round(axes.y(point.y))}" r="${known.length > 200 ? 1.3 : 2}"/>`);
+    return `<g fill="${colour}" fill-opacity="0.3">${dots.join("")}</g>${line(smooth(known))}`;
+  }
+  const whiskers = known.flatMap((point) => {
+    if (point.low === undefined || point.high === undefined) return [];
+    const [x, top, bottom] = [round(axes.x(point.x)), round(axes.y(point.high)), round(axes.y(point.low))];
+    return [`<path d="M${x - 4} ${top}h8M${x} ${top}V${bottom}M${x - 4} ${bottom}h8" stroke="${colour}" stroke-opacity="0.6" fill="none"/>`];
+  });
+  const dots = known.map((point) => `<circle cx="${round(axes.x(point.x))}" cy="${round(axes.y(point.y))}" r="4" fill="${colour}" stroke="${palette.paper}" stroke-width="1.5"/>`);
+  return [line(known), ...whiskers, ...dots].join("");
+}
+
+interface TextPlace {
+  readonly x: number;
+  readonly y: number;
+  readonly fill: string;
+  readonly anchor?: "start" | "middle" | "end";
+  readonly size?: number;
+  readonly weight?: 400 | 700;
+}
+
+export function text({ x, y, fill, anchor = "start", size = 12, weight = 400 }: TextPlace, content: string): string {
+  return `<text x="${round(x)}" y="${round(y)}" fill="${fill}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}">${escapeXml(content)}</text>`;
+}
+
+/** For text and for attribute values, in SVG and in HTML. Characters that XML forbids become U+FFFD. */
+export function escapeXml(content: string): string {
+  const safe = content.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;").replaceAll("'", "&#39;");
+  // eslint-disable-next-line no-control-regex
+  return safe.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
+}
+
+function colourOf(palette: Palette, index: number): string {
+  return palette.series[index % palette.series.length] ?? palette.ink;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,56 @@
+/** Axis arithmetic of the charts: round ticks, number labels, smoothing. */
+
+/** Round ticks that cover [low, high]: steps of 1, 2 or 5 times a power of ten, about `count` of them. */
+export function ticks(low: number, high: number, count = 5): number[] {
+  if (!(high > low)) return [low];
+  const raw = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = ([1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999) ?? 10) * power;
+  const first = Math.floor(low / step + 1e-9);
+  const last = Math.ceil(high / step - 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
+}
+
+/** Labels with as many digits as tell neighbours apart; very large and very small ones with an exponent. */
+export function tickLabels(values: readonly number[]): string[] {
+  const step = Math.abs((values[1] ?? 1) - (values[0] ?? 0)) || 1;
+  const size = Math.max(...values.map(Math.abs));
+  if (size >= 1e5 || (size > 0 && size < 1e-3)) return values.map((value) => (value === 0 ? "0" : minus(value.toExponential(size / step >= 10 ? 1 : 0).replace("e+", "e"))));
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return values.map((value) => minus((Math.abs(value) < step / 1e6 ? 0 : value).toFixed(digits)));
+}
+
+function minus(text: string): string {
+  return text.replaceAll("-", "−");
+}
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+/**
+ * Exponential moving average without start-up bias (Kingma and Ba 2015, section 3), with a half-life of 1/20 of the points; not
+ * fewer than two. Values that are not finite are left out.
+ */
+export function smooth(points: readonly Point[]): Point[] {
+  const decay = 0.5 ** (1 / Math.max(2, points.length / 20));
+  let sum = 0;
+  let weight = 0;
+  return points.filter(({ y }) => Number.isFinite(y)).map(({ x, y }) => {
+    sum = decay * sum + (1 - decay) * y;
+    weight = decay * weight + (1 - decay);
+    return { x, y: sum / weight };
+  });
+}
+
+/** [low, high] of the y axis. Rates get 0 to 1 if they use much of it; others their own range with a little room. */
+export function range(values: readonly number[], unit: "rate" | "number"): { readonly low: number; readonly high: number } {
+  const known = values.filter(Number.isFinite);
+  if (known.length === 0) return { low: 0, high: 1 };
+  const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+  if (unit === "rate" && low >= 0 && high <= 1 && high - low > 0.3) return { low: 0, high: 1 };
+  const room = high > low ? 0.05 * (high - low) : Math.max(Math.abs(high) * 0.1, 1e-6);
+  // Zero is a floor for what cannot be negative.
+  return { low: low >= 0 ? Math.max(0, low - room) : low - room, high: high + room };
+}
