@@ -53,7 +53,9 @@ export interface ToolContext {
 export interface Tool {
   readonly spec: ToolSpec;
   /** Returns the arguments as validated, or the reason why they are wrong. */
-  readonly validate: (args: JsonObject) => { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly reason: string };
+  readonly validate: (
+    args: JsonObject,
+  ) => { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly reason: string };
   readonly run: (args: JsonObject, context: ToolContext) => Promise<string> | string;
 }
 
@@ -349,11 +351,8 @@ export interface Engine extends AsyncDisposable {
 
 // -------------------------------------------------------------------------------------------------------- algorithm
 
-/** What an algorithm makes of one step's groups: rows for the engine, plus measures of the step. */
-export interface AlgorithmBatch {
-  readonly batch: Batch;
-  readonly measures: Readonly<Record<string, number>>;
-}
+/** What the summed loss of a step is divided by: all its tokens, each completion's own tokens and then completions, or a constant length. */
+export type Reduction = "token-mean" | "sequence-mean" | "constant";
 
 /** PLUG-IN 2. Which advantage, which loss, vetted defaults; one short file each. */
 export interface Algorithm {
@@ -363,8 +362,14 @@ export interface Algorithm {
   readonly groupSize: number;
   /** Resolved settings, for the plan and its hash. */
   readonly settings: JsonObject;
-  /** True if `batch` needs log-probs under the reference policy in the field "reference". */
+  /** True if the loss reads the field "reference": log-probs under the policy as it was opened. */
   readonly needsReference: boolean;
+  readonly reduction: Reduction;
+  /** Completions cut by a limit are left out of the loss and of its divisor. */
+  readonly maskTruncated: boolean;
+  /** Optimiser steps on one batch. */
+  readonly epochsPerBatch: number;
+  /** Per group and member; null for a member that was not scored, which then trains nothing and enters no mean. */
   credit(groups: readonly Group[]): readonly (readonly (Credit | null)[])[];
   readonly loss: Loss;
 }

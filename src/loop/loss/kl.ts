@@ -1,0 +1,22 @@
+/**
+ * Estimators of KL(policy || reference) from the sampled tokens' log-probs (Schulman, "Approximating KL divergence", 2020), with
+ * d = logprobs - reference. As a loss term their gradients differ: in expectation over the policy's own samples k1 has none,
+ * k2 has the gradient of KL(policy || reference), k3 that of KL(reference || policy).
+ */
+import type { Tensor } from "../../compute/tensor/graph.ts";
+import * as o from "../../compute/tensor/ops.ts";
+
+export type KlEstimator = "k1" | "k2" | "k3";
+
+/** [N] per token: k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d. */
+export function klEstimate(logprobs: Tensor, reference: Tensor, estimator: KlEstimator): Tensor {
+  const d = o.sub(logprobs, reference);
+  switch (estimator) {
+    case "k1":
+      return d;
+    case "k2":
+      return o.mul(o.mul(d, d), 0.5);
+    case "k3":
+      return o.add(o.sub(o.exp(o.neg(d)), 1), d);
+  }
+}
