@@ -5,7 +5,7 @@
  */
 import { calculate } from "../../src/env/desk/arithmetic.ts";
 import type { Draw } from "../../src/env/desk/draw.ts";
-import type { NeededCall, Question, QuestionKind } from "../../src/env/desk/questions.ts";
+import type { NeededCall, Question, QuestionKind } from "../../src/env/desk/question.ts";
 import { PERSON_FIELDS, PRODUCT_FIELDS, type Field } from "../../src/env/desk/records.ts";
 import { WORDS } from "../../src/env/desk/words.ts";
 import type { ScriptedTurn } from "../../src/loop/rollout/scripted.ts";
@@ -88,7 +88,7 @@ function unreadable(need: NeededCall): ScriptedTurn {
 
 function otherTool(need: NeededCall): ScriptedTurn {
   if (need.tool === "lookup") return call("calculator", { expression: need.arguments["name"]! });
-  return call("lookup", { name: /\d+/.exec(String(need.arguments["expression"]))![0], field: "price" });
+  return call("lookup", { name: /\d+/.exec(need.arguments["expression"]!)![0], field: "price" });
 }
 
 function needless({ text }: Question, random: Draw): ScriptedTurn {
@@ -102,10 +102,10 @@ function wrongArguments({ needs, records }: Question, random: Draw): readonly Sc
   const last = needs.at(-1)!;
   const before = needs.slice(0, -1).map(({ tool, arguments: args }) => call(tool, args));
   if (last.tool === "calculator") {
-    const expression = otherOperator(String(last.arguments["expression"]), random);
+    const expression = otherOperator(last.arguments["expression"]!, random);
     return [...before, call("calculator", { expression }), answer(`The answer is ${calculate(expression)}.`)];
   }
-  const name = String(last.arguments["name"]);
+  const name = last.arguments["name"]!;
   const record = records.find((candidate) => candidate.name === name)!;
   const fields: readonly Field[] = record.price === undefined ? PERSON_FIELDS : PRODUCT_FIELDS;
   const field = random.pick(fields.filter((candidate) => candidate !== last.arguments["field"]));

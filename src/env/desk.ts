@@ -9,16 +9,15 @@ import { number } from "../loop/reward/verifiers/number.ts";
 import { toolUseMeasures } from "../loop/reward/tool-use.ts";
 import { defineEnv, type EpisodeView } from "../loop/rollout/tool-env.ts";
 import { defineTool, type CallRecord } from "../loop/rollout/tools.ts";
-import { rng } from "../random.ts";
 import type { Env, JsonObject, Message, Split, Task, TaskSource, ToolCall, Verdict } from "../types.ts";
 import { calculate } from "./desk/arithmetic.ts";
-import { draw } from "./desk/draw.ts";
-import { question, type Question } from "./desk/questions.ts";
+import type { Question } from "./desk/question.ts";
+import { question } from "./desk/questions.ts";
 import { FIELDS, lookUp } from "./desk/records.ts";
 
 const SYSTEM = "You help in an office. End with: The answer is X.";
 
-export interface DeskOptions {
+interface DeskOptions {
   readonly seed?: number;
   /** Number of tasks of each split. */
   readonly sizes?: { readonly [S in Split]: number };
@@ -59,7 +58,7 @@ function tasks(split: Split, seed: number, size: number): TaskSource {
       if (!Number.isInteger(index) || index < 0 || index >= size) {
         throw new ConfigError(expected(`desk ${split} task`, `an index from 0 to ${size - 1}`, String(index)));
       }
-      const made = question(draw(rng(seed, "desk", split, index)), split);
+      const made = question(seed, split, index);
       const prompt: Message[] = [{ role: "system", content: SYSTEM }, { role: "user", content: made.text }];
       return { id: `desk-${split}-${index}`, prompt, data: made as unknown as JsonObject };
     },
@@ -90,7 +89,8 @@ function measures({ task, calls, malformed, answer }: EpisodeView): Readonly<Rec
   /** A sum of the task's numbers and of results seen before. */
   const concerns = (call: Pick<ToolCall, "name" | "arguments">, earlier: readonly CallRecord[]): boolean => {
     const known = [...facts, ...earlier.map((record) => record.resultText)];
-    return call.name === "calculator" && numbersIn(String(call.arguments["expression"])).every((value) => known.includes(value));
+    const { expression } = call.arguments;
+    return typeof expression === "string" && numbersIn(expression).every((value) => known.includes(value));
   };
   return { ...toolUseMeasures({ needs, calls, malformed, answerRight, concerns }) };
 }

@@ -92,6 +92,8 @@ interface Node {
   operand?: Node;
   filter?: Node;
   key?: Node;
+  iterable?: Node;
+  lhs?: Node;
 }
 
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
@@ -110,11 +112,20 @@ function rewrite(node: unknown): void {
   if (type === "CallExpression" && callee?.type === "MemberExpression" && callee.computed !== true && STRIPS.has(callee.property?.value)) {
     Object.assign(node, call(`python_${String(callee.property?.value)}`, [callee.object!, ...((node as Node).args ?? [])]));
   }
+  if (type === "For") orEmpty(node as Node);
   if (type === "FilterExpression" && operand !== undefined && filter !== undefined) {
     const name = FILTERS.get(filter.type === "CallExpression" ? filter.callee?.value : filter.value);
     const values = filter.type === "CallExpression" ? positional(filter.args ?? []) : [];
     if (name !== undefined && values !== undefined) Object.assign(node, call(name, [operand, ...values]));
   }
+}
+
+/** `for x in y` over an undefined y runs no time in Python; the engine would throw. */
+function orEmpty(loop: Node): void {
+  const or = (left: Node): Node => ({ type: "BinaryExpression", operator: { value: "or" }, left, right: { type: "ArrayLiteral", value: [] } }) as Node;
+  const { iterable } = loop;
+  if (iterable?.type === "SelectExpression") iterable.lhs = or(iterable.lhs!);
+  else if (iterable !== undefined) loop.iterable = or(iterable);
 }
 
 function call(name: string, args: readonly Node[]): Node {

@@ -98,11 +98,18 @@ class ByteLevelTokenizer implements Tokenizer {
     const normal = normalizer === null ? text : normalizer(text);
     if (normal === "" || model === null) return [];
     const tokens: readonly string[] = model(split === null ? [normal] : split(normal, { section_index: 0 }));
-    return tokens.map((token) => {
+    return tokens.flatMap((token) => {
       const id = this.idOf(token);
-      if (id === undefined) throw new TokenizerError(expected("tokenizer.json", "every byte in the vocabulary", `none for ${JSON.stringify(token)}`));
-      if (this.special.has(id)) throw new TokenizerError(expected("text", "plain text", `the special token ${token}`, "remove it from the text"));
-      return id;
+      return id !== undefined && !this.special.has(id) ? [id] : this.byteIds(token);
+    });
+  }
+
+  /** A token spelled by its bytes: for one whose whole word is a special token of the vocabulary. */
+  private byteIds(token: string): number[] {
+    return Array.from(token, (character) => {
+      const id = this.idOf(character);
+      if (id !== undefined && !this.special.has(id)) return id;
+      throw new TokenizerError(expected("tokenizer.json", "every byte as a plain token of the vocabulary", `none for ${JSON.stringify(character)}`));
     });
   }
 

@@ -5,7 +5,7 @@
 import { scored } from "../../errors.ts";
 import type { JsonObject, Reward, Turn, Verdict } from "../../types.ts";
 
-export type FinalAnswer = { readonly type: "answer"; readonly text: string } | { readonly type: "none"; readonly reason: string };
+type FinalAnswer = { readonly type: "answer"; readonly text: string } | { readonly type: "none"; readonly reason: string };
 
 const ENDED_WITHOUT: { readonly [Parse in Exclude<Turn["parse"], "answer">]: string } = {
   toolCalls: "the episode ended with a tool call, not with an answer",

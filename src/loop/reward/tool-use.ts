@@ -6,12 +6,12 @@ import type { JsonObject } from "../../types.ts";
 import type { CallRecord } from "../rollout/tools.ts";
 
 /** One call that the task needs: which tool, and the result text that only right arguments give. The last need yields the answer. */
-export interface ToolNeed {
+interface ToolNeed {
   readonly tool: string;
   readonly result: string;
 }
 
-export interface ToolUse {
+interface ToolUse {
   /** Empty: the task is to be answered without a tool. */
   readonly needs: readonly ToolNeed[];
   readonly calls: readonly CallRecord[];
@@ -24,7 +24,7 @@ export interface ToolUse {
 }
 
 /** Each is 0 or 1 for an episode, so that its mean over episodes is a rate. */
-export interface ToolUseMeasures {
+interface ToolUseMeasures {
   /** A needed tool was never called. */
   readonly toolMissed: number;
   /** A tool was called although none is needed. */

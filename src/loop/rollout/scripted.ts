@@ -4,7 +4,7 @@
  */
 import type { Env, Message, Task, Turn, Verdict } from "../../types.ts";
 
-export interface PlayedEpisode {
+interface PlayedEpisode {
   /** Prompt, assistant turns and replies, in order. */
   readonly messages: readonly Message[];
   readonly turns: readonly Turn[];

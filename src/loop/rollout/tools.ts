@@ -9,7 +9,7 @@ import type { Json, JsonObject, Message, Task, Tool, ToolCall, ToolContext } fro
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/;
 const MAX_ISSUES = 3;
 
-export interface ToolDefinition<Shape extends z.ZodRawShape> {
+interface ToolDefinition<Shape extends z.ZodRawShape> {
   readonly name: string;
   readonly description: string;
   /** A strict object: an argument that the schema does not name is an error, never ignored. */
@@ -81,8 +81,14 @@ function wantedBy(issue: z.core.$ZodIssue): string {
       return `at least ${issue.minimum}${unitOf(issue.origin)}`;
     case "too_big":
       return `at most ${issue.maximum}${unitOf(issue.origin)}`;
-    default:
-      return issue.message;
+    case "custom":
+    case "invalid_element":
+    case "invalid_format":
+    case "invalid_key":
+    case "invalid_union":
+    case "not_multiple_of":
+    case "unrecognized_keys":
+      return `right (${issue.message})`;
   }
 }
 

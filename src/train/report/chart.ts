@@ -1,5 +1,5 @@
 /** One line chart as SVG: axes, round ticks, legend, raw points behind a smoothed line, points with intervals. */
-import { type Point, range, smooth, tickLabels, ticks } from "./scale.ts";
+import { type Point, range, smooth, thin, tickLabels, ticks } from "./scale.ts";
 
 export interface ChartSeries {
   readonly name: string;
@@ -29,7 +29,8 @@ export interface ChartFrame {
   readonly palette: Palette;
 }
 
-const TOP = 46;
+const HEAD = 46;
+const ROW = 18;
 const BOTTOM = 36;
 const RIGHT = 18;
 /** Average advance of a character at 12 px in Lato and common system fonts. */
@@ -47,6 +48,8 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   const points = chart.series.flatMap((series) => series.points);
   const xs = points.map(({ x }) => x);
   const ys = points.flatMap(({ y, low = y, high = y }) => [y, low, high]);
+  const legend = legendPlaces(chart, frame);
+  const top = HEAD + legend.rows * ROW;
   const bounds = range(ys, chart.unit);
   const yTicks = ticks(bounds.low, bounds.high);
   const labels = tickLabels(yTicks);
@@ -57,9 +60,9 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   const axes: Axes = {
     left,
     x: (value) => left + ((last > first ? (value - first) / (last - first) : 0.5) * (width - left - RIGHT)),
-    y: (value) => TOP + (yHigh > yLow ? (yHigh - value) / (yHigh - yLow) : 0.5) * (height - TOP - BOTTOM),
+    y: (value) => top + (yHigh > yLow ? (yHigh - value) / (yHigh - yLow) : 0.5) * (height - top - BOTTOM),
   };
-  const lines = [text({ x: 16, y: 22, size: 15, weight: 700, fill: palette.ink }, chart.title), legend(chart, frame)];
+  const lines = [text({ x: 16, y: 22, size: 15, weight: 700, fill: palette.ink }, chart.title), ...legend.places.map((place) => legendEntry(place, palette))];
   yTicks.forEach((tick, i) => {
     const y = round(axes.y(tick));
     lines.push(`<line x1="${round(left)}" y1="${y}" x2="${width - RIGHT}" y2="${y}" stroke="${palette.grid}"/>`);
@@ -67,7 +70,7 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   });
   lines.push(xAxis({ first, last, axes }, frame));
   if (!ys.some(Number.isFinite)) lines.push(text({ x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted }, "no values"));
-  chart.series.forEach((series, i) => lines.push(drawSeries(series, { colour: colourOf(palette, i), axes, palette })));
+  chart.series.forEach((series, i) => lines.push(drawSeries(series, { index: i, axes, palette })));
   return lines.join("\n");
 }
 
@@ -91,27 +94,57 @@ function xAxis(span: { readonly first: number; readonly last: number; readonly a
   return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, "step")].join("");
 }
 
-/** From the right edge of the title's line; a chart with one series named like its title needs none. */
-function legend(chart: Chart, { width, palette }: ChartFrame): string {
-  if (chart.series.length < 2 && chart.series[0]?.form !== "measured") return "";
-  let right = width - RIGHT;
-  const entries = chart.series.map((series, i) => ({ series, colour: colourOf(palette, i) })).reverse();
-  return entries.map(({ series, colour }) => {
-    const name = series.name.length > 24 ? `${series.name.slice(0, 23)}…` : series.name;
-    const start = right - name.length * ADVANCE;
-    right = start - 34;
-    const mark = series.form === "measured" ? `<circle cx="${round(start - 12)}" cy="18" r="3.5" fill="${colour}"/>` : "";
-    return `<line x1="${round(start - 21)}" y1="18" x2="${round(start - 4)}" y2="18" stroke="${colour}" stroke-width="2"/>${mark}${text({ x: start, y: 22, fill: palette.muted }, name)}`;
-  }).join("");
+interface LegendPlace {
+  readonly series: ChartSeries;
+  readonly index: number;
+  readonly x: number;
+  readonly row: number;
 }
 
-function drawSeries(series: ChartSeries, { colour, axes, palette }: { readonly colour: string; readonly axes: Axes; readonly palette: Palette }): string {
+/** Beside the title if there is room, otherwise in rows below it; one series named like its title needs none. */
+function legendPlaces(chart: Chart, { width }: ChartFrame): { readonly places: readonly LegendPlace[]; readonly rows: number } {
+  if (chart.series.length < 2 && chart.series[0]?.form !== "measured") return { places: [], rows: 0 };
+  const entries = chart.series.map((series, index) => ({ series, index, wide: legendName(series).length * ADVANCE + 44 }));
+  const total = entries.reduce((sum, { wide }) => sum + wide, 0);
+  const beside = 30 + chart.title.length * 8.2 + total < width - RIGHT;
+  let [x, row] = beside ? [width - RIGHT - total + 16, 0] : [16, 1];
+  const places = entries.map(({ series, index, wide }): LegendPlace => {
+    if (x > 16 && x + wide - 16 > width - RIGHT) [x, row] = [16, row + 1];
+    const place = { series, index, x, row };
+    x += wide;
+    return place;
+  });
+  return { places, rows: row };
+}
+
+function legendEntry({ series, index, x, row }: LegendPlace, palette: Palette): string {
+  const colour = colourOf(palette, index);
+  const y = 18 + row * ROW;
+  const mark = series.form === "measured" ? `<circle cx="${round(x + 10)}" cy="${y}" r="3.5" fill="${colour}"/>` : "";
+  const line = `<line x1="${round(x)}" y1="${y}" x2="${round(x + 20)}" y2="${y}" stroke="${colour}" stroke-width="2"${dash(palette, index)}/>`;
+  return line + mark + text({ x: x + 25, y: y + 4, fill: palette.muted }, legendName(series));
+}
+
+function legendName({ name }: ChartSeries): string {
+  return name.length > 28 ? `${name.slice(0, 27)}…` : name;
+}
+
+/** Past the last colour they begin again, dashed. */
+function dash(palette: Palette, index: number): string {
+  return index < palette.series.length ? "" : ' stroke-dasharray="5 4"';
+}
+
+function drawSeries(series: ChartSeries, { index, axes, palette }: { readonly index: number; readonly axes: Axes; readonly palette: Palette }): string {
+  const colour = colourOf(palette, index);
   const known = series.points.filter(({ y }) => Number.isFinite(y));
   const place = ({ x, y }: Point): string => `${round(axes.x(x))},${round(axes.y(y))}`;
-  const line = (points: readonly Point[]): string => `<polyline points="${points.map(place).join(" ")}" fill="none" stroke="${colour}" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"/>`;
+  const line = (points: readonly Point[]): string =>
+    `<polyline points="${points.map(place).join(" ")}" fill="none" stroke="${colour}" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"${dash(palette, index)}/>`;
   if (series.form === "smoothed") {
-    const dots = known.map((point) => `<circle cx="${round(axes.x(point.x))}" cy="${round(axes.y(point.y))}" r="${known.length > 200 ? 1.3 : 2}"/>`);
-    return `<g fill="${colour}" fill-opacity="0.3">${dots.join("")}</g>${line(smooth(known))}`;
+    // Dots are strokes of no length with round ends: one element for all of them.
+    const dots = thin(known, 1500).map((point) => `M${round(axes.x(point.x))} ${round(axes.y(point.y))}h0`).join("");
+    const size = known.length > 200 ? 2.6 : 4;
+    return `<path d="${dots}" stroke="${colour}" stroke-opacity="0.3" stroke-width="${size}" stroke-linecap="round"/>${line(thin(smooth(known), 600))}`;
   }
   const whiskers = known.flatMap((point) => {
     if (point.low === undefined || point.high === undefined) return [];

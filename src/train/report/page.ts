@@ -43,7 +43,7 @@ h1 { margin: 0; font-size: 26px } h2 { margin: 36px 0 12px; font-size: 19px } .m
 .tokens { margin: 10px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.7 ui-monospace, monospace }
 .context { color: var(--muted) } .sampled { border-radius: 2px; box-shadow: inset 0 -1px var(--grid) } .turn { color: var(--series-0); font-weight: 600 }
 summary { cursor: pointer; font-weight: 600 } pre { overflow-x: auto; font: 13px/1.5 ui-monospace, monospace } details { padding: 10px 16px; margin-bottom: 12px }
-.key span { padding: 1px 6px; border-radius: 3px; margin-right: 8px }
+.key span { color: var(--ink); padding: 1px 6px; border-radius: 3px; margin-right: 8px }
 `;
 
 /** The whole document. */

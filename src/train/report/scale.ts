@@ -30,18 +30,29 @@ export interface Point {
 }
 
 /**
- * Exponential moving average without start-up bias (Kingma and Ba 2015, section 3), with a half-life of 1/20 of the points; not
- * fewer than two. Values that are not finite are left out.
+ * Gaussian kernel average, centred so that it does not lag behind, with a standard deviation of 1/40 of the points (at least
+ * one). Values that are not finite are left out.
  */
 export function smooth(points: readonly Point[]): Point[] {
-  const decay = 0.5 ** (1 / Math.max(2, points.length / 20));
-  let sum = 0;
-  let weight = 0;
-  return points.filter(({ y }) => Number.isFinite(y)).map(({ x, y }) => {
-    sum = decay * sum + (1 - decay) * y;
-    weight = decay * weight + (1 - decay);
+  const known = points.filter(({ y }) => Number.isFinite(y));
+  const deviation = Math.max(1, known.length / 40);
+  const reach = Math.ceil(3 * deviation);
+  const kernel = Array.from({ length: reach + 1 }, (_, distance) => Math.exp(-0.5 * (distance / deviation) ** 2));
+  return known.map(({ x }, i) => {
+    let [sum, weight] = [0, 0];
+    for (let j = Math.max(0, i - reach); j <= Math.min(known.length - 1, i + reach); j++) {
+      const share = kernel[Math.abs(i - j)] ?? 0;
+      sum += share * (known[j]?.y ?? 0);
+      weight += share;
+    }
     return { x, y: sum / weight };
   });
+}
+
+/** At most `count` points, evenly taken, always with the last. */
+export function thin<T>(points: readonly T[], count: number): T[] {
+  const stride = Math.ceil(points.length / count);
+  return stride <= 1 ? [...points] : points.filter((_, i) => i % stride === 0 || i === points.length - 1);
 }
 
 /** [low, high] of the y axis. Rates get 0 to 1 if they use much of it; others their own range with a little room. */

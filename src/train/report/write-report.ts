@@ -49,10 +49,10 @@ function firstAndLast(run: RunRecord, key: string): Report["success"] {
 function successFinding(run: RunRecord, success: Report["success"]): string[] {
   if (success === null) return [];
   const tasks = run.metrics.findLast((row) => row[HELD_OUT] !== undefined)?.["heldout/tasks"];
-  const text = `held-out success ${percent(success.before)} → ${percent(success.after)}`;
+  const text = `held-out success from ${percent(success.before)} to ${percent(success.after)}`;
   if (tasks === undefined || !Number.isInteger(tasks) || tasks < 1) return [text];
   const { low, high } = wilson(Math.round(success.after * tasks), tasks);
-  return [`${text} (95 % interval ${percent(low)} to ${percent(high)}, ${tasks} tasks)`];
+  return [`${text} (95 % interval ${percent(low)} – ${percent(high)}, ${tasks} tasks)`];
 }
 
 /** Compares the scores of the first and the last evaluation on the tasks that both graded. */
@@ -66,7 +66,7 @@ async function pairedFinding(run: RunRecord): Promise<string[]> {
   const scores = (from: ReadonlyMap<string, number>): number[] => shared.map((task) => from.get(task) ?? 0);
   const { difference, interval } = pairedBootstrap(scores(before), scores(after));
   const number = (value: number): string => (value < 0 ? `−${(-value).toFixed(3)}` : `+${value.toFixed(3)}`);
-  return [`paired difference of the held-out score ${number(difference)} (95 % bootstrap interval ${number(interval.low)} to ${number(interval.high)}, ${shared.length} tasks)`];
+  return [`paired difference of the held-out score ${number(difference)} (95 % bootstrap interval ${number(interval.low)} – ${number(interval.high)}, ${shared.length} tasks)`];
 }
 
 /** Mean score of each task's graded samples. */

@@ -21,7 +21,7 @@ test("a pipe gets one plain line a step, with rate, ETA, reward and KL", () => {
   wait(2000);
   run.update(2, { reward: 0.5, kl: Number.NaN });
   run.end();
-  expect(text()).toBe("train   1/10  reward 0.250  kl 0.001  2.00 s each  ETA 0:18\ntrain   2/10  reward 0.500  kl NaN  2.00 s each  ETA 0:16\n");
+  expect(text()).toBe("train   1/10  reward 0.250  kl 0.001  2 s each  ETA 0:18\ntrain   2/10  reward 0.500  kl NaN  2 s each  ETA 0:16\n");
 });
 
 test("a terminal gets one redrawn line that never wraps", () => {
@@ -35,7 +35,7 @@ test("a terminal gets one redrawn line that never wraps", () => {
   const wide = recorded({ isTTY: true });
   wide.wait(500);
   wide.run.update(5, { reward: 0.5 });
-  expect(wide.text()).toBe(`\r${line}  10.0/s  ETA 0:01  ▄\u001b[K`);
+  expect(wide.text()).toBe(`\r${line}  10/s  ETA 0:01  ▄\u001b[K`);
 });
 
 test("--json gives one object a step, with NaN as a string", () => {

@@ -89,11 +89,11 @@ function jsonLine(fixed: Record<string, unknown>, values: ProgressValues): strin
   return JSON.stringify({ ...fixed, values }, (_key, value: unknown) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value));
 }
 
-/** Three significant digits or fewer. */
+/** About three significant digits; integers as they are. */
 export function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return String(value);
-  if (value === 0) return "0";
   const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return String(value);
   if (size >= 1e6 || size < 1e-3) return value.toExponential(1);
   if (size >= 100) return value.toFixed(0);
   return size >= 10 ? value.toFixed(1) : size >= 1 ? value.toFixed(2) : value.toFixed(3);

@@ -2,7 +2,7 @@
 import { scored } from "../../../errors.ts";
 import { afterMarker, answerReward, type AnswerReward } from "../final-answer.ts";
 
-export interface ExactTextOptions {
+interface ExactTextOptions {
   /** Key of the task's data that holds the right text; default "answer". */
   readonly gold?: string;
   /** If the answer contains this (case ignored), only what follows its last occurrence is compared: "the answer is". */

@@ -8,14 +8,14 @@
 import { scored } from "../../../errors.ts";
 import { afterMarker, answerReward, type AnswerReward } from "../final-answer.ts";
 
-export interface NumberOptions {
+interface NumberOptions {
   /** Key of the task's data that holds the right number (a number, or a text that is one); default "answer". */
   readonly gold?: string;
   /** If the answer contains this (case ignored), only what follows its last occurrence is read: "the answer is". */
   readonly after?: string;
 }
 
-export type StatedNumber = { readonly type: "number"; readonly value: string } | { readonly type: "none"; readonly reason: string };
+type StatedNumber = { readonly type: "number"; readonly value: string } | { readonly type: "none"; readonly reason: string };
 
 /** Scores 1 if the last number of the final answer is the gold number, else 0. A gold that is no number is unscorable. */
 export function number({ gold = "answer", after }: NumberOptions = {}): AnswerReward {

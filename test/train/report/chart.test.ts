@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { chartSvg, escapeXml } from "../../../src/train/report/chart.ts";
+import { LIGHT, figureSvg, svgToPng } from "../../../src/train/report/figure.ts";
+import { panels } from "../../../src/train/report/panels.ts";
+import { range, smooth, thin, tickLabels, ticks } from "../../../src/train/report/scale.ts";
+import { toColumns } from "../../../src/train/record/metrics.ts";
+
+test("ticks are round and cover the range; labels tell them apart", () => {
+  expect(ticks(0, 1)).toEqual([0, 0.2, 0.4, expect.closeTo(0.6), 0.8, 1]);
+  expect(ticks(1, 120, 6)).toEqual([0, 20, 40, 60, 80, 100, 120]);
+  expect(ticks(3, 3)).toEqual([3]);
+  expect(tickLabels(ticks(-0.05, 0.1))).toEqual(["−0.05", "0.00", "0.05", "0.10"]);
+  expect(tickLabels([0, 0.02, 0.04])).toEqual(["0.00", "0.02", "0.04"]);
+  expect(tickLabels([-1, 0, 1])).toEqual(["−1", "0", "1"]);
+  expect(tickLabels([0, 1e-5, 2e-5])).toEqual(["0", "1e−5", "2e−5"]);
+  expect(tickLabels([0, 200_000])).toEqual(["0", "2e5"]);
+});
+
+test("rates fill 0 to 1, numbers their own range, and zero is a floor for what is not negative", () => {
+  expect(range([0.1, 0.9], "rate")).toEqual({ low: 0, high: 1 });
+  expect(range([0.5, 0.5], "number")).toEqual({ low: expect.closeTo(0.45), high: 0.55 });
+  expect(range([0, 10, Number.NaN], "number")).toEqual({ low: 0, high: 10.5 });
+  expect(range([-10, 10], "number")).toEqual({ low: -11, high: 11 });
+  expect(range([Number.NaN], "number")).toEqual({ low: 0, high: 1 });
+});
+
+test("smoothing keeps a constant and the middle of a line, and leaves gaps out", () => {
+  const points = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((x) => ({ x, y: 2 * x }));
+  expect(smooth(points)[4]?.y).toBeCloseTo(8, 12);
+  expect(smooth(points.map(({ x }) => ({ x, y: 3 }))).every(({ y }) => Math.abs(y - 3) < 1e-12)).toBe(true);
+  expect(smooth([{ x: 0, y: 1 }, { x: 1, y: Number.NaN }, { x: 2, y: 1 }])).toEqual([{ x: 0, y: 1 }, { x: 2, y: 1 }]);
+  expect(thin([0, 1, 2, 3, 4, 5], 2)).toEqual([0, 3, 5]);
+});
+
+test("every metric is drawn once, held-out success with its Wilson interval", () => {
+  const rows = [{ step: 0, "heldout/success": 0.5, "heldout/tasks": 10 }, { step: 1, "reward/mean": 0.2, kl: 0.1, loss: Number.NaN, "wind/north": 3, "wind/south": 4, fracZeroStd: 0.5 }];
+  const charts = panels(toColumns(rows));
+  expect(charts.map((chart) => [chart.title, chart.series.map((series) => series.name)])).toEqual([
+    ["Reward and held-out success", ["held-out success", "reward (train)"]],
+    ["KL to the reference", ["kl"]],
+    ["Loss", ["loss"]],
+    ["Groups without signal", ["fracZeroStd"]],
+    ["wind", ["wind/north", "wind/south"]],
+  ]);
+  expect(charts[0]?.series[0]?.points).toEqual([{ x: 0, y: 0.5, low: expect.closeTo(0.2366, 4), high: expect.closeTo(0.7634, 4) }]);
+});
+
+test("a point is drawn where its axes say", () => {
+  const points = [{ x: 0, y: 0 }, { x: 10, y: 1 }];
+  const svg = chartSvg({ title: "Rate", unit: "rate", series: [{ name: "success", form: "measured", points }] }, { width: 400, height: 300, palette: LIGHT });
+  // Left edge: 20 + 3 characters ("0.0") x 6.3 = 38.9; right: 400 - 18; bottom: 300 - 36; top: 46.
+  expect(svg).toContain('<polyline points="38.9,264 382,46"');
+});
+
+test("a chart without finite values says so, and no NaN reaches the SVG", () => {
+  const svg = figureSvg("run <1>", "a & b", [{ title: "Loss", unit: "number", series: [{ name: "loss", form: "smoothed", points: [{ x: 1, y: Number.NaN }] }] }]);
+  expect(svg).toContain("no values");
+  expect(svg).toContain("run &lt;1&gt;");
+  expect(svg).not.toMatch(/NaN|Infinity|undefined/);
+  expect(escapeXml('<a href="x">\u0000&\'')).toBe("&lt;a href=&quot;x&quot;&gt;\ufffd&amp;&#39;");
+});
+
+test("the PNG is 1200 pixels wide, with drawn text", async () => {
+  const blank = await svgToPng(figureSvg("", "", []));
+  const titled = await svgToPng(figureSvg("A title", "and a subtitle", []));
+  const header = Buffer.from(titled);
+  expect(header.subarray(1, 4).toString()).toBe("PNG");
+  expect([header.readUInt32BE(16), header.readUInt32BE(20)]).toEqual([1200, 388]);
+  expect(titled.length).toBeGreaterThan(blank.length + 1000);
+});
