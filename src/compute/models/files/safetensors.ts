@@ -6,6 +6,7 @@ import { ModelError, expected, messageOf } from "../../../errors.ts";
 import type { OpenedFile } from "./file-io.ts";
 import { openFile, readExactly, writeAtomically, writeFully } from "./file-io.ts";
 import type { TensorPlace } from "./read-tensor.ts";
+import { encodeF16 } from "./gguf-quants.ts";
 import { readTensor } from "./read-tensor.ts";
 import type { StoredTensor, StoredType, TensorToWrite, WeightSource } from "./weight-source.ts";
 import { blockLayout, elementCount } from "./weight-source.ts";
@@ -178,23 +179,27 @@ function checkTiling(file: OpenedFile, ranges: { name: string; begin: number; en
   }
 }
 
+/** How tensors are written: exactly, or rounded to the nearest half-precision value. */
+export type WrittenType = "F32" | "F16";
+
 /**
- * Writes float32 tensors in the order given; the same input gives the same bytes. The file appears whole or not at all.
+ * Writes tensors in the order given; the same input gives the same bytes. The file appears whole or not at all.
  * ModelError if a name repeats or data does not fit its shape.
  */
 export async function writeSafetensors(
   path: string,
   tensors: Iterable<TensorToWrite>,
-  metadata?: Readonly<Record<string, string>>,
+  { metadata, type = "F32" }: { readonly metadata?: Readonly<Record<string, string>>; readonly type?: WrittenType } = {},
 ): Promise<void> {
   const list = [...tensors];
+  const width = type === "F32" ? 4 : 2;
   const header: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   if (metadata !== undefined) header["__metadata__"] = metadata;
   let offset = 0;
   for (const { name, shape } of list) {
     if (name in header || name === "__metadata__") throw new ModelError(expected(path, "each tensor name once", `${name} again`));
-    const end = offset + elementCount(shape) * 4;
-    header[name] = { dtype: "F32", shape, data_offsets: [offset, end] };
+    const end = offset + elementCount(shape) * width;
+    header[name] = { dtype: type, shape, data_offsets: [offset, end] };
     offset = end;
   }
   const json = Buffer.from(JSON.stringify(header), "utf8");
@@ -205,7 +210,7 @@ export async function writeSafetensors(
     await writeFully(handle, prefix);
     for (const tensor of list) {
       const data = await tensorData(path, tensor);
-      await writeFully(handle, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      await writeFully(handle, type === "F16" ? encodeF16(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     }
   });
 }
