@@ -103,7 +103,8 @@ async function llamaLikeConfig(reader: GgufReader, architecture: GgufArchitectur
   }
   const theta = reader.number(`${architecture}.rope.freq_base`) ?? 10000;
   return {
-    attention_bias: architecture === "llama" && reader.source.tensors.has("blk.0.attn_q.bias"),
+    // Qwen2 has no such setting: its q, k and v always have biases.
+    ...(architecture === "qwen2" ? {} : { attention_bias: reader.source.tensors.has("blk.0.attn_q.bias") }),
     head_dim: headSize,
     hidden_act: "silu",
     hidden_size: hidden,
@@ -158,7 +159,9 @@ async function llama3Scaling(source: GgufSource, rope: Rope): Promise<JsonObject
   };
 }
 
-function llama3Divisor(frequency: number, { low, high, original, factor }: Readonly<Record<"low" | "high" | "original" | "factor", number>>): number {
+type Llama3Settings = Readonly<Record<"low" | "high" | "original" | "factor", number>>;
+
+function llama3Divisor(frequency: number, { low, high, original, factor }: Llama3Settings): number {
   const turns = (original * frequency) / (2 * Math.PI);
   if (turns > high) return 1;
   if (turns < low) return factor;

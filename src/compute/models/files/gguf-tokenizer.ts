@@ -166,7 +166,12 @@ function bosTemplate({ id, content }: SpecialToken): JsonObject {
   return {
     type: "TemplateProcessing",
     single: [start, { Sequence: { id: "A", type_id: 0 } }],
-    pair: [start, { Sequence: { id: "A", type_id: 0 } }, start, { Sequence: { id: "B", type_id: 1 } }],
+    pair: [
+      start,
+      { Sequence: { id: "A", type_id: 0 } },
+      { SpecialToken: { id: content, type_id: 1 } },
+      { Sequence: { id: "B", type_id: 1 } },
+    ],
     special_tokens: { [content]: { id: content, ids: [id], tokens: [content] } },
   };
 }
