@@ -154,7 +154,7 @@ test("servers that are busy are asked again; those that stay so are named after 
   const patient = await setUp({ behaviour: busy(2) });
   expect((await readdir(await pullModel(id, patient.pull))).length).toBe(pulled.length);
   const never = await setUp({ behaviour: busy(99) });
-  const message = /at main: expected an answer from 127\.0\.0\.1:\d+, got HTTP 503 \(5 attempts\); check the network, or put .* into .*org--tiny/;
+  const message = /at main: expected an answer from 127\.0\.0\.1:\d+, got HTTP 503 \(5 attempts\); check the network, or put .*org--tiny/;
   await expect(pullModel(id, never.pull)).rejects.toThrow(message);
   expect(never.hub.requests.length).toBe(5);
 });
