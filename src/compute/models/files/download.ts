@@ -16,7 +16,7 @@ export interface RemoteFile {
   readonly digest?: { readonly type: "sha256" | "gitBlob"; readonly hex: string };
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   /** What is being fetched, for messages. */
   readonly what: string;
   /** Where the model would be, for the advice when there is no network. */
@@ -26,7 +26,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface DownloadOptions extends RequestOptions {
+interface DownloadOptions extends RequestOptions {
   readonly file: RemoteFile;
   /** Called with the change of bytes on disk, and how many of them came over the network. */
   readonly onBytes: (count: number, fresh: number) => void;

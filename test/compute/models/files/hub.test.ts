@@ -1,4 +1,4 @@
-import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { pullModel } from "../../../../src/compute/models/files/hub.ts";
@@ -72,19 +72,27 @@ test("a file damaged on disk is fetched again", async () => {
   expect(await readFile(join(folder, "model.safetensors"))).toEqual(files["model.safetensors"]);
 });
 
-/** Cuts the first `times` connections of the weight file after `keep` bytes. */
-const cut = (times: number, keep: number): Behaviour => (request, response, earlier) => {
+/** Cuts the first `times` connections of the weight file after `keep` bytes, once the client has them in its part. */
+const cut = (times: number, keep: number, cacheDir: () => string): Behaviour => (request, response, earlier) => {
   if (request.url !== weights || earlier >= times) return false;
   const from = Number(/\d+/.exec(request.headers.range ?? "0")![0]);
   const bytes = model()["model.safetensors"]!;
   const range = { "content-range": `bytes ${from}-${bytes.length - 1}/${bytes.length}` };
   response.writeHead(from > 0 ? 206 : 200, { "content-length": bytes.length - from, ...(from > 0 ? range : {}) });
-  response.write(bytes.subarray(from, from + keep), () => setTimeout(() => response.destroy(), 20));
+  response.write(bytes.subarray(from, from + keep));
+  const part = join(cacheDir(), "org--tiny", "main", "model.safetensors.part");
+  const poll = setInterval(async () => {
+    if (((await stat(part).catch(() => undefined))?.size ?? 0) < from + keep) return;
+    clearInterval(poll);
+    response.destroy();
+  }, 5);
   return true;
 };
 
 test("a connection cut midway continues where it stopped", async () => {
-  const { files, hub, pull } = await setUp({ behaviour: cut(2, 100_000) });
+  let folderOfCache = "";
+  const { files, hub, cacheDir, pull } = await setUp({ behaviour: cut(2, 100_000, () => folderOfCache) });
+  folderOfCache = cacheDir;
   const folder = await pullModel(id, pull);
   expect(await readFile(join(folder, "model.safetensors"))).toEqual(files["model.safetensors"]);
   expect(hub.requests.filter((request) => request.startsWith(weights))).toEqual([
@@ -113,11 +121,13 @@ test("a pull that was interrupted continues in the next one, if the part is of t
 });
 
 test("a server without Range starts the file again", async () => {
+  let folderOfCache = "";
   const behaviour: Behaviour = (request, response, earlier) => {
     delete request.headers.range;
-    return cut(1, 50_000)(request, response, earlier);
+    return cut(1, 50_000, () => folderOfCache)(request, response, earlier);
   };
-  const { files, pull } = await setUp({ behaviour });
+  const { files, cacheDir, pull } = await setUp({ behaviour });
+  folderOfCache = cacheDir;
   const seen: PullProgress[] = [];
   const folder = await pullModel(id, { ...pull, onProgress: (progress) => seen.push(progress) });
   expect(await readFile(join(folder, "model.safetensors"))).toEqual(files["model.safetensors"]);
@@ -186,6 +196,14 @@ test("no network, a malformed id, a malformed endpoint and an unwritable cache a
   await writeFile(join(cacheDir, "file"), "");
   await expect(pullModel(id, { ...pull, cacheDir: join(cacheDir, "file") })).rejects.toThrow(/expected a writable folder, got ENOTDIR/);
   expect(hub.requests).toEqual([`/api/models/${id}/revision/main`]);
+});
+
+test("a full disk is told as such", async () => {
+  const { cacheDir, pull } = await setUp();
+  const folder = join(cacheDir, "org--tiny", "main");
+  await mkdir(folder, { recursive: true });
+  await symlink("/dev/full", join(folder, "model.safetensors.part"));
+  await expect(pullModel(id, pull)).rejects.toThrow(/expected room in .*main, got a full disk \(ENOSPC\); free some space and pull again/);
 });
 
 test("a pull that is cancelled stops, and keeps its part for the next", async () => {
