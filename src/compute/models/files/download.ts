@@ -16,7 +16,7 @@ export interface RemoteFile {
   readonly digest?: { readonly type: "sha256" | "gitBlob"; readonly hex: string };
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   /** What is being fetched, for messages. */
   readonly what: string;
   /** Where the model would be, for the advice when there is no network. */
@@ -26,7 +26,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface DownloadOptions extends RequestOptions {
+interface DownloadOptions extends RequestOptions {
   readonly file: RemoteFile;
   /** Called with the change of bytes on disk, and how many of them came over the network. */
   readonly onBytes: (count: number, fresh: number) => void;
@@ -61,7 +61,8 @@ export async function download(url: string, target: string, options: DownloadOpt
   if (resumed && (await fetchAndCheck(url, part, options))) return publish(part, target);
   const { digest, size } = options.file;
   const want = digest === undefined ? `${size} bytes` : `${digest.type} ${digest.hex}`;
-  throw new ModelError(expected(`${options.what}: ${options.file.name}`, want, "other content", "it was discarded: pull again, or from another endpoint"));
+  const remedy = "it was discarded: pull again, or from another endpoint";
+  throw new ModelError(expected(`${options.what}: ${options.file.name}`, want, "other content", remedy));
 }
 
 /** False, and the part removed, if everything arrived but it is not the promised content. */
@@ -194,12 +195,14 @@ async function refuse(response: Response, { what, headers }: RequestOptions): Pr
   if (status === 200 || status === 206) return;
   await response.body?.cancel();
   if (status === 401 || status === 403) {
-    const remedy = headers["authorization"] === undefined ? "set HF_TOKEN, or check the name" : "accept the model's terms on its page, or check the name";
+    const remedy = headers["authorization"] === undefined ? "set HF_TOKEN, or check the name" : "accept the model's terms on its page";
     throw new ModelError(expected(what, "access", `HTTP ${status}`, remedy));
   }
   if (status === 404) throw new ModelError(expected(what, "a model or file of that name", "HTTP 404", "check the name and the revision"));
   const wait = Number(response.headers.get("retry-after") ?? NaN) * 1000;
-  if (status === 429 || status === 408 || status >= 500) throw new Transient(`HTTP ${status}`, Number.isFinite(wait) ? Math.min(wait, 60_000) : undefined);
+  if (status === 429 || status === 408 || status >= 500) {
+    throw new Transient(`HTTP ${status}`, Number.isFinite(wait) ? Math.min(wait, 60_000) : undefined);
+  }
   throw new ModelError(expected(what, "HTTP 200 or 206", `HTTP ${status}`));
 }
 
@@ -216,13 +219,15 @@ function networkReason(error: unknown): string {
 
 function unreachable(url: string, error: Transient, { what, folder }: RequestOptions): ModelError {
   const remedy = `check the network, or put the model's files into ${folder}`;
-  return new ModelError(expected(what, `an answer from ${new URL(url).host}`, `${error.message} (${ATTEMPTS} attempts)`, remedy), { cause: error });
+  const got = `${error.message} (${ATTEMPTS} attempts)`;
+  return new ModelError(expected(what, `an answer from ${new URL(url).host}`, got, remedy), { cause: error });
 }
 
 function readable(error: unknown, { what, folder }: RequestOptions): unknown {
   const code = (error as NodeJS.ErrnoException).code;
   if (code === "ENOSPC" || code === "EDQUOT" || code === "EFBIG") {
-    return new ModelError(expected(what, `room in ${folder}`, `a full disk (${code})`, "free some space and pull again: it continues"), { cause: error });
+    const remedy = "free some space and pull again: it continues";
+    return new ModelError(expected(what, `room in ${folder}`, `a full disk (${code})`, remedy), { cause: error });
   }
   return error instanceof Error && code !== undefined && !(error instanceof ModelError)
     ? new ModelError(expected(what, `a writable ${basename(folder)} folder`, error.message), { cause: error })

@@ -13,10 +13,15 @@ const classNames: Readonly<Record<GgufArchitecture, string>> = {
   gpt2: "GPT2LMHeadModel",
 };
 
+/** True for the architectures that are read and written. */
+export function isGgufArchitecture(name: unknown): name is GgufArchitecture {
+  return typeof name === "string" && Object.hasOwn(classNames, name);
+}
+
 /** The architecture of a file; ModelError if it is none of those supported. */
 export function ggufArchitecture(source: GgufSource): GgufArchitecture {
   const name = source.metadata.get("general.architecture")?.value;
-  if (typeof name === "string" && Object.hasOwn(classNames, name)) return name as GgufArchitecture;
+  if (isGgufArchitecture(name)) return name;
   throw new ModelError(expected(`${source.path}: general.architecture`, Object.keys(classNames).join(", "), String(name)));
 }
 
@@ -103,7 +108,8 @@ async function llamaLikeConfig(reader: GgufReader, architecture: GgufArchitectur
   }
   const theta = reader.number(`${architecture}.rope.freq_base`) ?? 10000;
   return {
-    attention_bias: architecture === "llama" && reader.source.tensors.has("blk.0.attn_q.bias"),
+    // Qwen2 has no such setting: its q, k and v always have biases.
+    ...(architecture === "qwen2" ? {} : { attention_bias: reader.source.tensors.has("blk.0.attn_q.bias") }),
     head_dim: headSize,
     hidden_act: "silu",
     hidden_size: hidden,
@@ -158,7 +164,10 @@ async function llama3Scaling(source: GgufSource, rope: Rope): Promise<JsonObject
   };
 }
 
-function llama3Divisor(frequency: number, { low, high, original, factor }: Readonly<Record<"low" | "high" | "original" | "factor", number>>): number {
+type Llama3Settings = Readonly<Record<"low" | "high" | "original" | "factor", number>>;
+
+/** By how much Llama 3.1's scaling divides a rotary frequency (radians a token). */
+export function llama3Divisor(frequency: number, { low, high, original, factor }: Llama3Settings): number {
   const turns = (original * frequency) / (2 * Math.PI);
   if (turns > high) return 1;
   if (turns < low) return factor;

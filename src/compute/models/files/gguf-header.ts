@@ -146,7 +146,9 @@ function readEntry(file: OpenedFile, cursor: Cursor, key: string): GgufEntry {
 function readArray(file: OpenedFile, cursor: Cursor, key: string): GgufEntry {
   const items = valueType(file, cursor.u32(), key);
   const length = cursor.count();
-  if (length > file.size) throw new ModelError(expected(`${file.path}: ${key}`, `an array that fits ${file.size} bytes`, `${length} items`));
+  if (length > file.size) {
+    throw new ModelError(expected(`${file.path}: ${key}`, `an array that fits ${file.size} bytes`, `${length} items`));
+  }
   if (items === "array") return { type: "array", items, value: Array.from({ length }, () => readArray(file, cursor, key)) };
   const value: GgufScalar[] = [];
   for (let i = 0; i < length; i++) value.push(cursor.scalar(items));
@@ -173,8 +175,7 @@ function readTensorInfo(file: OpenedFile, cursor: Cursor): TensorInfo {
   const shape = Array.from({ length: dimensions }, () => cursor.count()).reverse();
   const typeNumber = cursor.u32();
   const type = tensorTypes[typeNumber] ?? `type ${typeNumber}`;
-  const known = isStoredType(type);
-  if (!known) {
+  if (!isStoredType(type)) {
     const remedy = "fetch the model in another quantisation";
     throw new ModelError(expected(`${file.path}: ${name}`, `one of ${Object.keys(blockLayout).join(", ")}`, type, remedy));
   }
@@ -201,7 +202,9 @@ function placeTensors(
       throw new ModelError(expected(where, `rows of a multiple of ${layout.values} for ${type}`, `${rowLength}`));
     }
     if (offset % alignment !== 0) throw new ModelError(expected(where, `an offset that is a multiple of ${alignment}`, `${offset}`));
-    if (offset < end) throw new ModelError(expected(where, `data from offset ${end} on`, `offset ${offset}, an overlap with the tensor before`));
+    if (offset < end) {
+      throw new ModelError(expected(where, `data from offset ${end} on`, `offset ${offset}, an overlap with the tensor before`));
+    }
     const bytes = (elementCount(shape) / layout.values) * layout.bytes;
     end = offset + bytes;
     if (dataStart + end > file.size) {

@@ -31,7 +31,7 @@ function halfToNumber(bits: number): number {
 }
 
 /** Half-precision bits of a float32 value, rounded to nearest even; overflow becomes infinity. */
-export function toHalf(value: number): number {
+function toHalf(value: number): number {
   asFloat[0] = value;
   const bits = word[0]!;
   const sign = (bits >>> 16) & 0x8000;

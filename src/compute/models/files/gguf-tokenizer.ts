@@ -52,9 +52,26 @@ const families: Readonly<Record<string, Family>> = {
   },
 };
 
-const CONTROL = 3;
-const USER_DEFINED = 4;
-const UNUSED = 5;
+/** Token types of GGUF that matter here. */
+export const tokenTypes = { normal: 1, control: 3, userDefined: 4, unused: 5 } as const;
+
+/** The value of `tokenizer.ggml.pre` for the pre-tokenizer of a `tokenizer.json`, or undefined if it is of no known family. */
+export function familyNameOf(preTokenizer: Json | undefined): string | undefined {
+  const form = splittersOf(preTokenizer);
+  return Object.keys(families).find((name) => splittersOf(families[name]!.preTokenizer) === form);
+}
+
+/** The patterns that text is split by, in order; what does not change ids is left out. */
+function splittersOf(preTokenizer: Json | undefined): string {
+  const parts = (preTokenizer as JsonObject | undefined)?.["pretokenizers"];
+  const list = (Array.isArray(parts) ? parts : [preTokenizer]) as (JsonObject | undefined)[];
+  const patterns = list.map((part) => {
+    if (part?.["type"] === "Digits") return part["individual_digits"] === true ? String.raw`\p{N}` : "digits";
+    if (part?.["type"] === "ByteLevel") return `bytes ${part["use_regex"] !== false} ${part["add_prefix_space"] === true}`;
+    return part?.["type"] === "Split" ? (part["pattern"] as JsonObject)["Regex"] : part?.["type"];
+  });
+  return JSON.stringify(patterns);
+}
 
 export interface GgufTokenizer {
   readonly tokenizer: JsonObject;
@@ -128,15 +145,16 @@ function vocabulary(tokens: readonly string[], kinds: readonly number[]): JsonOb
   // No prototype: "constructor" and "__proto__" are ordinary tokens.
   const vocab = Object.create(null) as Record<string, number>;
   tokens.forEach((token, id) => {
-    if (kinds[id] !== UNUSED) vocab[token] = id;
+    if (kinds[id] !== tokenTypes.unused) vocab[token] = id;
   });
   return vocab;
 }
 
 function addedTokens(tokens: readonly string[], kinds: readonly number[]): Json[] {
   return tokens.flatMap((content, id) => {
-    if (kinds[id] !== CONTROL && kinds[id] !== USER_DEFINED) return [];
-    return [{ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: kinds[id] === CONTROL }];
+    if (kinds[id] !== tokenTypes.control && kinds[id] !== tokenTypes.userDefined) return [];
+    const special = kinds[id] === tokenTypes.control;
+    return [{ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special }];
   });
 }
 
@@ -166,7 +184,12 @@ function bosTemplate({ id, content }: SpecialToken): JsonObject {
   return {
     type: "TemplateProcessing",
     single: [start, { Sequence: { id: "A", type_id: 0 } }],
-    pair: [start, { Sequence: { id: "A", type_id: 0 } }, start, { Sequence: { id: "B", type_id: 1 } }],
+    pair: [
+      start,
+      { Sequence: { id: "A", type_id: 0 } },
+      { SpecialToken: { id: content, type_id: 1 } },
+      { Sequence: { id: "B", type_id: 1 } },
+    ],
     special_tokens: { [content]: { id: content, ids: [id], tokens: [content] } },
   };
 }

@@ -56,10 +56,20 @@ export function huggingFaceName(architecture: GgufArchitecture, name: string): s
   return found === undefined ? undefined : `${found.replace(".N.", `.${layer}.`)}.${match[2]}`;
 }
 
+/** GGUF's name of a Hugging Face tensor, or undefined if the architecture has no such tensor. */
+export function ggufName(architecture: GgufArchitecture, name: string): string | undefined {
+  const match = /^(.+)\.(weight|bias)$/.exec(name);
+  const layer = /\.(?:layers|h)\.(\d+)\./.exec(name)?.[1];
+  const stem = match?.[1]!.replace(/\.(layers|h)\.\d+\./, ".$1.N.");
+  const found = Object.entries(stemTables[architecture]).find(([, huggingFace]) => huggingFace === stem)?.[0];
+  return found === undefined ? undefined : `${found.replace("blk.N.", `blk.${layer}.`)}.${match![2]}`;
+}
+
 /** How the converter of llama.cpp changed a tensor: rotary rows interleaved (llama), or a Conv1D matrix transposed (gpt2). */
 type Change = { readonly type: "none" } | { readonly type: "interleaved"; readonly heads: number } | { readonly type: "transposed" };
 
-function changeOf(architecture: GgufArchitecture, name: string, config: JsonObject): Change {
+/** The change of the tensor that is called `name` in GGUF. */
+export function changeOf(architecture: GgufArchitecture, name: string, config: JsonObject): Change {
   if (architecture === "llama" && /\.attn_[qk]\.(weight|bias)$/.test(name)) {
     return { type: "interleaved", heads: Number(name.includes("attn_q") ? config["num_attention_heads"] : config["num_key_value_heads"]) };
   }
@@ -88,31 +98,39 @@ export function ggufWeights(source: GgufSource, architecture: GgufArchitecture, 
       const data = await source.read(origin.name);
       const change = changeOf(architecture, origin.name, config);
       if (change.type === "transposed") return transpose(data, origin.shape);
-      if (change.type === "interleaved") separateRotaryHalves(data, { rows: origin.shape[0] ?? 0, heads: change.heads });
+      if (change.type === "interleaved") moveRotaryRows(data, { rows: origin.shape[0] ?? 0, heads: change.heads, to: "halves" });
       return data;
     },
     close: () => source.close(),
   };
 }
 
+interface RotaryRows {
+  readonly rows: number;
+  readonly heads: number;
+  readonly to: "halves" | "pairs";
+}
+
 /**
- * In place. llama.cpp pairs rotary rows as (0, 1), (2, 3), ...; Hugging Face pairs row i with row i + half.
- * Row 2i + s of a head goes to row s * half + i.
+ * In place. llama.cpp pairs rotary rows as (0, 1), (2, 3), ...; Hugging Face pairs row i with row i + half:
+ * row 2i + s of a head in pairs is row s * half + i in halves.
  */
-function separateRotaryHalves(data: Float32Array, { rows, heads }: { readonly rows: number; readonly heads: number }): void {
+export function moveRotaryRows(data: Float32Array, { rows, heads, to }: RotaryRows): void {
   const width = data.length / rows;
   const headRows = rows / heads;
   const half = headRows / 2;
   for (let start = 0; start < data.length; start += headRows * width) {
     const head = data.slice(start, start + headRows * width);
     for (let row = 0; row < headRows; row++) {
-      const target = (row & 1) * half + (row >> 1);
-      data.set(head.subarray(row * width, (row + 1) * width), start + target * width);
+      const inHalves = (row & 1) * half + (row >> 1);
+      const [from, target] = to === "halves" ? [row, inHalves] : [inHalves, row];
+      data.set(head.subarray(from * width, (from + 1) * width), start + target * width);
     }
   }
 }
 
-function transpose(data: Float32Array, shape: readonly number[]): Float32Array {
+/** Rows become columns; `shape` is that of `data`. */
+export function transpose(data: Float32Array, shape: readonly number[]): Float32Array {
   const [rows = 0, columns = 0] = shape;
   const out = new Float32Array(data.length);
   for (let row = 0; row < rows; row++) {

@@ -53,9 +53,8 @@ export async function writeGguf(
   const list = [...tensors];
   const entries = new Map([...metadata].filter(([key]) => key !== "general.alignment"));
   const head = [Buffer.from("GGUF"), scalarBytes("u32", 3), scalarBytes("u64", list.length), scalarBytes("u64", entries.size)];
-  for (const [key, entry] of entries) head.push(scalarBytes("string", key), ...entryBytes(entry));
-  head.push(...tensorTable(path, list));
-  const headBytes = Buffer.concat(head);
+  for (const [key, entry] of entries) head.push(scalarBytes("string", key), entryBytes(entry));
+  const headBytes = Buffer.concat([...head, tensorTable(path, list)]);
   await writeAtomically(path, async (handle) => {
     await writeFully(handle, headBytes);
     await writeFully(handle, Buffer.alloc(padding(headBytes.length)));
@@ -67,7 +66,7 @@ export async function writeGguf(
   });
 }
 
-function tensorTable(path: string, list: readonly GgufTensorToWrite[]): Buffer[] {
+function tensorTable(path: string, list: readonly GgufTensorToWrite[]): Buffer {
   const parts: Buffer[] = [];
   const seen = new Set<string>();
   let offset = 0;
@@ -84,7 +83,7 @@ function tensorTable(path: string, list: readonly GgufTensorToWrite[]): Buffer[]
     const bytes = (elementCount(shape) / layout.values) * layout.bytes;
     offset += bytes + padding(bytes);
   }
-  return parts;
+  return Buffer.concat(parts);
 }
 
 function typeNumber(type: GgufWriteType): number {
@@ -103,15 +102,15 @@ function encode(type: GgufWriteType, data: Float32Array): Uint8Array {
   }
 }
 
-function entryBytes(entry: GgufEntry): Buffer[] {
+function entryBytes(entry: GgufEntry): Buffer {
   const type = scalarBytes("u32", valueTypes.indexOf(entry.type));
-  return entry.type === "array" ? [type, ...arrayBytes(entry)] : [type, scalarBytes(entry.type, entry.value)];
+  return Buffer.concat([type, entry.type === "array" ? arrayBytes(entry) : scalarBytes(entry.type, entry.value)]);
 }
 
-function arrayBytes(entry: Extract<GgufEntry, { type: "array" }>): Buffer[] {
+function arrayBytes(entry: Extract<GgufEntry, { type: "array" }>): Buffer {
   const head = [scalarBytes("u32", valueTypes.indexOf(entry.items)), scalarBytes("u64", entry.value.length)];
-  if (entry.items !== "array") return [...head, ...entry.value.map((value) => scalarBytes(entry.items, value))];
-  return [...head, ...entry.value.flatMap((inner) => (inner.type === "array" ? arrayBytes(inner) : []))];
+  if (entry.items !== "array") return Buffer.concat([...head, ...entry.value.map((value) => scalarBytes(entry.items, value))]);
+  return Buffer.concat([...head, ...entry.value.map((inner) => (inner.type === "array" ? arrayBytes(inner) : entryBytes(inner)))]);
 }
 
 function scalarBytes(type: GgufScalarType, value: GgufScalar): Buffer {

@@ -46,7 +46,13 @@ const modelSchema = z.looseObject({
   ),
 });
 
-const wanted = [/^config\.json$/, /^tokenizer.*\.json$/, /^generation_config\.json$/, /^chat_template\.(jinja|json)$/, /\.safetensors\.index\.json$/];
+const wanted = [
+  /^config\.json$/,
+  /^tokenizer.*\.json$/,
+  /^generation_config\.json$/,
+  /^chat_template\.(jinja|json)$/,
+  /\.safetensors\.index\.json$/,
+];
 /** Weights in the original author's layout are left out: the same numbers under other names. */
 const weightFile = /^(?!consolidated).*\.safetensors$/;
 

@@ -68,7 +68,8 @@ async function openFolder(name: string, folder: string): Promise<ModelFiles> {
   if (weights !== undefined) return openHuggingFace(name, folder, join(folder, weights));
   const ggufs = files.filter((file) => file.endsWith(".gguf"));
   if (ggufs.length === 1 && tensors.length === 0) return openGgufModel(name, join(folder, ggufs[0]!));
-  const remedy = files.some((file) => file.endsWith(".part")) ? "the download is incomplete: run flywheel pull again" : "name the file itself";
+  const partial = files.some((file) => file.endsWith(".part"));
+  const remedy = partial ? "the download is incomplete: run flywheel pull again" : "name the file itself";
   const got = [...tensors, ...ggufs].join(", ") || "no weight file";
   throw new ModelError(expected(folder, "model.safetensors, its index, or one .gguf file", got, remedy));
 }

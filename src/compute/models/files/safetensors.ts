@@ -139,7 +139,9 @@ function placeTensors(file: OpenedFile, entries: readonly [string, unknown][], d
   const ranges: { name: string; begin: number; end: number }[] = [];
   for (const [name, raw] of entries) {
     const entry = entrySchema.safeParse(raw);
-    if (!entry.success) throw new ModelError(expected(`${file.path}: ${name}`, "dtype, shape and data_offsets", JSON.stringify(raw).slice(0, 80)));
+    if (!entry.success) {
+      throw new ModelError(expected(`${file.path}: ${name}`, "dtype, shape and data_offsets", JSON.stringify(raw).slice(0, 80)));
+    }
     const { dtype, shape } = entry.data;
     const [begin, end] = entry.data.data_offsets;
     const type = readableTypes.get(dtype);

@@ -88,7 +88,21 @@ test("arrays of arrays survive a round trip; rows that do not fill blocks are re
   expect(source.metadata.get("nested")).toEqual(nested);
   await source.close();
   const tensor = { name: "w", shape: [2, 33], type: "Q8_0", data: new Float32Array(66) } as const;
-  await expect(writeGguf(path, { metadata: new Map(), tensors: [tensor] })).rejects.toThrow(/w: expected rows of a multiple of 32 for Q8_0, got \[2, 33\]/);
+  const writing = writeGguf(path, { metadata: new Map(), tensors: [tensor] });
+  await expect(writing).rejects.toThrow(/w: expected rows of a multiple of 32 for Q8_0, got \[2, 33\]/);
+});
+
+test("a head longer than the first window is read, and its truncation seen", async () => {
+  const path = join(await temporaryFolder(), "long.gguf");
+  const value = Array.from({ length: 400_000 }, (_, i) => `token ${i}`);
+  const metadata = new Map<string, GgufEntry>([["tokens", { type: "array", items: "string", value }]]);
+  await writeGguf(path, { metadata, tensors: [{ name: "w", shape: [2], type: "F16", data: Float32Array.of(1, -2) }] });
+  const source = await openGguf(path);
+  expect(source.metadata.get("tokens")?.value).toEqual(value);
+  expect(await source.read("w")).toEqual(Float32Array.of(1, -2));
+  await source.close();
+  await truncate(path, 5_000_000);
+  expect(await failure(path)).toMatch(/expected at least 50000\d\d bytes of header, got 5000000 bytes/);
 });
 
 test("a truncated file, a wrong magic and other versions are refused with the numbers", async () => {
@@ -113,7 +127,8 @@ test("a truncated file, a wrong magic and other versions are refused with the nu
   expect(await variant((bytes) => bytes.writeUInt32BE(3, 4))).toMatch(/got a big-endian file/);
   expect(await variant((bytes) => bytes.writeBigUInt64LE(2n ** 40n, 24))).toMatch(/expected at least \d+ bytes of header, got 1216 bytes/);
   const strings = whole.indexOf("t.strings") + 9;
-  expect(await variant((bytes) => bytes.writeBigUInt64LE(10n ** 12n, strings + 8))).toMatch(/t\.strings: expected an array that fits 1216 bytes, got 1000000000000 items/);
+  const tooMany = await variant((bytes) => bytes.writeBigUInt64LE(10n ** 12n, strings + 8));
+  expect(tooMany).toMatch(/t\.strings: expected an array that fits 1216 bytes, got 1000000000000 items/);
   expect(await variant((bytes) => bytes.writeUInt32LE(13, strings))).toMatch(/t\.strings: expected a value type from 0 to 12, got 13/);
 });
 
