@@ -27,10 +27,12 @@ export interface Lowered {
 type Attribute = number | readonly number[] | string | { readonly float: number };
 
 class Emitter {
-  readonly nodes: unknown[] = [];
+  readonly nodes: { opType: string; domain: string; input: string[]; output: string[]; attribute: object[] }[] = [];
   readonly initializers = new Map<string, unknown>();
   readonly shapeInputs = new Map<string, Shape>();
   readonly names = new Map<Tensor, string>();
+  /** Outputs of nodes that have no name of their own yet. */
+  readonly #renamable = new Set<string>();
   #fresh = 0;
 
   name(x: Tensor): string {
@@ -39,6 +41,7 @@ class Emitter {
 
   emit(type: string, inputs: readonly string[], options: { output?: string; domain?: string; attributes?: Record<string, Attribute> } = {}): string {
     const output = options.output ?? `t${this.#fresh++}`;
+    if (options.output === undefined) this.#renamable.add(output);
     const attribute = Object.entries(options.attributes ?? {}).map(([name, value]) => {
       if (typeof value === "number") return { name, type: 2, i: value };
       if (typeof value === "string") return { name, type: 3, s: new TextEncoder().encode(value) };
@@ -47,6 +50,21 @@ class Emitter {
     });
     this.nodes.push({ opType: type, domain: options.domain ?? "", input: [...inputs], output: [output], attribute });
     return output;
+  }
+
+  /** Names a tensor as an output: in the node that makes it where that is possible, so that nothing is copied. */
+  output(name: string, x: Tensor): void {
+    const inner = this.name(x);
+    if (!this.#renamable.delete(inner)) {
+      this.emit("Identity", [inner], { output: name });
+      return;
+    }
+    this.names.set(x, name);
+    for (const made of this.nodes) {
+      made.input = made.input.map((used) => (used === inner ? name : used));
+      made.output = made.output.map((used) => (used === inner ? name : used));
+    }
+    for (const [other, known] of this.names) if (known === inner) this.names.set(other, name);
   }
 
   /** A constant int64 vector. */
@@ -175,7 +193,7 @@ export function lower(outputs: Readonly<Record<string, Tensor>>, given: Readonly
     if (!e.names.has(x)) e.names.set(x, (rules[x.op] as Rule<OpName>)(x, e));
   }
   const results = Object.entries(outputs).map(([name, x]) => ({ name, shape: x.shape, dtype: x.dtype }));
-  for (const [name, x] of Object.entries(outputs)) e.emit("Identity", [e.name(x)], { output: name });
+  for (const [name, x] of Object.entries(outputs)) e.output(name, x);
   const hidden = [...e.shapeInputs].map(([name, shape]): ProgramInput => ({ name, shape: [shape.length], dtype: "int64" }));
   const model = onnx.ModelProto.create({
     irVersion: 8,
@@ -183,7 +201,7 @@ export function lower(outputs: Readonly<Record<string, Tensor>>, given: Readonly
     opsetImport: [{ domain: "", version: 17 }, { domain: contributed, version: 1 }],
     graph: {
       name: "program",
-      node: e.nodes as object[],
+      node: e.nodes,
       initializer: [...e.initializers.values()] as object[],
       input: [...inputs, ...hidden].map(valueInfo),
       output: results.map(valueInfo),
