@@ -22,7 +22,8 @@ export function isGgufArchitecture(name: unknown): name is GgufArchitecture {
 export function ggufArchitecture(source: GgufSource): GgufArchitecture {
   const name = source.metadata.get("general.architecture")?.value;
   if (isGgufArchitecture(name)) return name;
-  throw new ModelError(expected(`${source.path}: general.architecture`, Object.keys(classNames).join(", "), String(name)));
+  const got = typeof name === "string" ? name : typeof name;
+  throw new ModelError(expected(`${source.path}: general.architecture`, Object.keys(classNames).join(", "), got));
 }
 
 /** Reads single values; float32 comes back as the shortest decimal that means the same float32 (1e-5, not 9.99999975e-6). */

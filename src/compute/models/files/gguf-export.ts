@@ -165,7 +165,8 @@ function addTokenizer(metadata: Entries, files: Omit<ModelFiles, "close">): void
   metadata.set("tokenizer.ggml.pre", text(family));
   metadata.set("tokenizer.ggml.tokens", { type: "array", items: "string", value: tokens });
   metadata.set("tokenizer.ggml.token_type", { type: "array", items: "i32", value: types });
-  const merges = (model["merges"] as readonly Json[]).map((merge) => (Array.isArray(merge) ? merge.join(" ") : String(merge)));
+  const pairs = model["merges"] as readonly (string | readonly string[])[];
+  const merges = pairs.map((pair) => (typeof pair === "string" ? pair : pair.join(" ")));
   metadata.set("tokenizer.ggml.merges", { type: "array", items: "string", value: merges });
   for (const [key, name] of [["bos", "bos"], ["eos", "eos"], ["unknown", "unk"], ["padding", "pad"]] as const) {
     const id = specialId(ids, tokenizerConfig[`${name}_token`]);

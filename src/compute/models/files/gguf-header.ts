@@ -83,11 +83,16 @@ class Cursor {
   }
 }
 
+/** For messages: JSON has no bigints. */
+function bigints(_key: string, value: unknown): unknown {
+  return typeof value === "bigint" ? String(value) : value;
+}
+
 function plainNumber(value: bigint): number | bigint {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) && value >= BigInt(Number.MIN_SAFE_INTEGER) ? Number(value) : value;
 }
 
-export interface GgufHeader {
+interface GgufHeader {
   readonly version: number;
   readonly metadata: GgufMetadata;
   readonly places: ReadonlyMap<string, TensorPlace>;
@@ -132,7 +137,7 @@ function parseHeader(file: OpenedFile, bytes: Buffer): GgufHeader {
   for (let i = 0; i < tensorCount; i++) infos.push(readTensorInfo(file, cursor));
   const alignment = metadata.get("general.alignment")?.value ?? 32;
   if (typeof alignment !== "number" || alignment < 1 || alignment % 8 !== 0) {
-    throw new ModelError(expected(`${file.path}: general.alignment`, "a positive multiple of 8", String(alignment)));
+    throw new ModelError(expected(`${file.path}: general.alignment`, "a positive multiple of 8", JSON.stringify(alignment, bigints)));
   }
   const dataStart = Math.ceil(cursor.position / alignment) * alignment;
   return { version, metadata, places: placeTensors(file, infos, { dataStart, alignment }) };

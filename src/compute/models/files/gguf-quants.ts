@@ -38,7 +38,7 @@ function toHalf(value: number): number {
   const magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x47800000) return sign | 0x7c00;
-  if (magnitude < 0x38800000) return sign | roundEven(Math.abs(asFloat[0]!) * 2 ** 24);
+  if (magnitude < 0x38800000) return sign | roundEven(Math.abs(asFloat[0]) * 2 ** 24);
   const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1);
   return sign | ((rounded - 0x38000000) >>> 13);
 }

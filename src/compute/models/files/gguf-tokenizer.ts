@@ -73,7 +73,7 @@ function splittersOf(preTokenizer: Json | undefined): string {
   return JSON.stringify(patterns);
 }
 
-export interface GgufTokenizer {
+interface GgufTokenizer {
   readonly tokenizer: JsonObject;
   readonly tokenizerConfig: JsonObject;
   readonly generationConfig: JsonObject;

@@ -17,7 +17,7 @@ export interface PullProgress {
   readonly bytesPerSecond: number;
 }
 
-export interface PullOptions {
+interface PullOptions {
   /** Branch, tag or commit; default "main". */
   readonly revision?: string;
   /** Default: `HF_ENDPOINT`, or https://huggingface.co. */

@@ -1,4 +1,5 @@
-import { mkdir, readFile, readdir, stat, symlink, writeFile } from "node:fs/promises";
+import { statSync } from "node:fs";
+import { mkdir, readFile, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { pullModel } from "../../../../src/compute/models/files/hub.ts";
@@ -81,8 +82,8 @@ const cut = (times: number, keep: number, cacheDir: () => string): Behaviour => 
   response.writeHead(from > 0 ? 206 : 200, { "content-length": bytes.length - from, ...(from > 0 ? range : {}) });
   response.write(bytes.subarray(from, from + keep));
   const part = join(cacheDir(), "org--tiny", "main", "model.safetensors.part");
-  const poll = setInterval(async () => {
-    if (((await stat(part).catch(() => undefined))?.size ?? 0) < from + keep) return;
+  const poll = setInterval(() => {
+    if ((statSync(part, { throwIfNoEntry: false })?.size ?? 0) < from + keep) return;
     clearInterval(poll);
     response.destroy();
   }, 5);
