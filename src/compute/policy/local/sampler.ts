@@ -28,6 +28,8 @@ export interface SamplerOptions {
 interface Sequence {
   readonly request: SampleRequest;
   readonly variant: string;
+  /** Equal for sequences that begin with the same prompt: it is computed once. */
+  readonly prompt: string;
   readonly key: RandomKey;
   readonly ids: number[];
   readonly logprobs: number[];
@@ -61,12 +63,13 @@ export class Sampler {
 
   async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
     this.#check(request);
+    const prompt = request.prompt.join(",");
     const sequences = request.keys.map(
       (key) =>
         new Promise<SampledSpan>((resolve, reject) => {
           const settle = (result: SampledSpan | Error): void => (result instanceof Error ? reject(result) : resolve(result));
           const variant = request.adapter ?? "policy";
-          this.#pending.push({ request, variant, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
+          this.#pending.push({ request, variant, prompt, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
         }),
     );
     this.#loop ??= this.#run().finally(() => (this.#loop = undefined));
@@ -120,15 +123,15 @@ export class Sampler {
 
   /** Gives each fresh sequence a row and its prompt's keys and values: copied where known, else computed, once a prompt. */
   async #fill(fresh: readonly Sequence[]): Promise<void> {
-    const leaders = new Map<SampleRequest, Sequence>();
+    const running = new Set(this.#active.map(({ prompt }) => prompt));
+    const leaders = new Map<string, Sequence>();
     for (const sequence of fresh) {
-      const running = this.#active.find(({ request }) => request === sequence.request);
-      if (running === undefined && !leaders.has(sequence.request)) leaders.set(sequence.request, sequence);
+      if (!running.has(sequence.prompt) && !leaders.has(sequence.prompt)) leaders.set(sequence.prompt, sequence);
     }
     const known = new Map([...leaders.values()].map((leader) => [leader, this.#retained.find(leader.ids, leader.variant)] as const));
     const missing = (s: Sequence): number => s.ids.length - (known.get(s)?.length ?? 0);
     const first = [...leaders.values()].sort((a, b) => missing(b) - missing(a));
-    const followers = fresh.filter((sequence) => leaders.get(sequence.request) !== sequence);
+    const followers = fresh.filter((sequence) => leaders.get(sequence.prompt) !== sequence);
     const start = this.#active.length;
     const longest = Math.max(...[...this.#active, ...fresh].map(({ ids }) => ids.length));
     this.#cache.reserve(start + fresh.length, longest + 1, start);
@@ -142,7 +145,7 @@ export class Sampler {
     });
     await this.#prefill(start, start + first.length);
     followers.forEach((follower, i) => {
-      const source = this.#active.findIndex((other) => other !== follower && other.request === follower.request);
+      const source = this.#active.findIndex((other) => other !== follower && other.prompt === follower.prompt);
       const length = follower.ids.length - 1;
       this.#cache.copyRow(source, start + first.length + i, length);
       follower.cached = length;

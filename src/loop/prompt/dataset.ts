@@ -1,0 +1,66 @@
+/** Tasks from a JSONL file or an array: each row has a question and whatever the grader needs. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { ConfigError, expected, messageOf } from "../../errors.ts";
+import type { JsonObject, Message, Task, TaskSource } from "../../types.ts";
+
+export interface DatasetOptions {
+  /** Field that holds the user's message; a row with `messages` needs none. */
+  readonly question?: string;
+  /** Fields that must be there, for the grader. */
+  readonly needs?: readonly string[];
+  readonly system?: string;
+}
+
+const messageSchema = z.looseObject({ role: z.enum(["system", "user", "assistant", "tool"]), content: z.string() });
+
+/** Reads a JSONL file whole and checks every row now, so that a bad one is named before anything runs. */
+export function dataset(path: string, options: DatasetOptions = {}): TaskSource {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new ConfigError(expected(`dataset ${path}`, "a readable file", messageOf(cause)), { cause });
+  }
+  const lines = text.split("\n").flatMap((line, i) => (line.trim() === "" ? [] : [{ line, number: i + 1 }]));
+  return tasksFrom(lines.map(({ line, number }) => parseRow(line, `${path} line ${number}`)), { ...options, name: path });
+}
+
+/** Tasks from rows in memory. */
+export function tasksFrom(rows: readonly JsonObject[], { name = "rows", ...options }: DatasetOptions & { readonly name?: string } = {}): TaskSource {
+  if (rows.length === 0) throw new ConfigError(expected(`dataset ${name}`, "at least one row", "none"));
+  const tasks = rows.map((row, i) => taskOf(row, `${name} row ${i + 1}`, options));
+  return { size: tasks.length, at: (index) => tasks[index]! };
+}
+
+function parseRow(line: string, where: string): JsonObject {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+    throw new Error(`got ${line.slice(0, 40)}`);
+  } catch (cause) {
+    throw new ConfigError(expected(where, "a JSON object", messageOf(cause)), { cause });
+  }
+}
+
+function taskOf(row: JsonObject, where: string, { question = "question", needs = [], system }: DatasetOptions): Task {
+  const missing = [...(row["messages"] === undefined ? [question] : []), ...needs].find((field) => row[field] === undefined);
+  if (missing !== undefined) {
+    throw new ConfigError(expected(where, `a field "${missing}"`, `fields ${Object.keys(row).join(", ")}`, "rename the field or say which one to use"));
+  }
+  const opening: Message[] = system === undefined ? [] : [{ role: "system", content: system }];
+  const id = typeof row["id"] === "string" || typeof row["id"] === "number" ? String(row["id"]) : where;
+  return { id, prompt: [...opening, ...promptOf(row, where, question)], data: row };
+}
+
+function promptOf(row: JsonObject, where: string, question: string): Message[] {
+  if (row["messages"] === undefined) return [{ role: "user", content: textOf(row[question], `${where} field "${question}"`) }];
+  const parsed = z.array(messageSchema).min(1).safeParse(row["messages"]);
+  if (!parsed.success) throw new ConfigError(expected(`${where} field "messages"`, "a list of {role, content}", JSON.stringify(row["messages"]).slice(0, 60)));
+  return parsed.data.map(({ role, content }) => ({ role, content }));
+}
+
+function textOf(value: unknown, where: string): string {
+  if (typeof value === "string" && value !== "") return value;
+  throw new ConfigError(expected(where, "a text that is not empty", JSON.stringify(value) ?? "nothing"));
+}

@@ -1,0 +1,170 @@
+/**
+ * One episode: the policy samples a turn, the environment answers, until one of them ends it. Tokens are appended to rows exactly as
+ * they were sampled; whatever fails or takes too long ends this episode alone, as data.
+ */
+import { PolicyError, EnvError, expected, messageOf } from "../../errors.ts";
+import { rng } from "../../random.ts";
+import type { ChatRenderer } from "../../compute/text/renderer.ts";
+import type { Engine, Env, Episode, EpisodeEnd, Message, SampledSpan, Span, Task, Trajectory, Turn } from "../../types.ts";
+
+/** Who samples. */
+export interface Policy {
+  readonly engine: Pick<Engine, "sample" | "info">;
+  readonly renderer: ChatRenderer;
+}
+
+export interface EpisodeOptions {
+  readonly temperature: number;
+  /** Tokens of one turn. */
+  readonly maxTokens: number;
+  readonly maxTurns: number;
+  readonly deadlineSeconds: number;
+  /** Address of this episode's randomness; the turn is added. */
+  readonly address: { readonly seed: number; readonly stage: string; readonly step: number; readonly sample: number };
+  readonly signal?: AbortSignal;
+}
+
+/** Plays one episode. Throws only for faults of the policy (and when the caller aborts); all else is in the trajectory's `end`. */
+export async function playEpisode(env: Env, task: Task, { policy, ...options }: EpisodeOptions & { readonly policy: Policy }): Promise<Trajectory> {
+  const started = performance.now();
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(new EnvError(`episode: its deadline of ${options.deadlineSeconds} s has passed`)), options.deadlineSeconds * 1000);
+  const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
+  const play = new Play(env, task, policy);
+  let end: EpisodeEnd;
+  let measures: Readonly<Record<string, number>> = {};
+  try {
+    const episode = env.start(task);
+    try {
+      end = await play.run(episode, options, signal);
+      measures = episode.measures();
+    } finally {
+      await episode[Symbol.asyncDispose]();
+    }
+  } catch (cause) {
+    if (cause instanceof PolicyError) throw cause;
+    options.signal?.throwIfAborted();
+    end = deadline.signal.aborted ? { type: "timeout" } : { type: "error", boundary: "environment", message: messageOf(cause) };
+  } finally {
+    clearTimeout(timer);
+  }
+  const { address } = options;
+  const id = `${address.stage}-${address.step}/${task.id}/${address.sample}`;
+  const { rows, turns, messages, newRows } = play;
+  return {
+    id, task, sample: address.sample, turns, messages, end,
+    rows: rows.map((spans) => ({ spans })),
+    measures: { ...measures, newRows, sampledTokens: play.sampledTokens },
+    seconds: (performance.now() - started) / 1000,
+  };
+}
+
+/** The state of an episode in play. */
+class Play {
+  readonly rows: Span[][] = [[]];
+  readonly turns: Turn[] = [];
+  readonly messages: Message[];
+  /** Turns at which the template could not extend the row. */
+  newRows = 0;
+  sampledTokens = 0;
+  readonly #env: Env;
+  readonly #task: Task;
+  readonly #policy: Policy;
+  /** Ids of the row in play. */
+  #ids: number[] = [];
+
+  constructor(env: Env, task: Task, policy: Policy) {
+    this.#env = env;
+    this.#task = task;
+    this.#policy = policy;
+    this.messages = [...task.prompt];
+  }
+
+  async run(episode: Episode, options: EpisodeOptions, signal: AbortSignal): Promise<EpisodeEnd> {
+    const { renderer } = this.#policy;
+    const tools = this.#env.tools.map(({ spec }) => spec);
+    let { ids, state } = renderer.start(this.#task.prompt, tools);
+    this.#context(ids);
+    for (let index = 0; ; index++) {
+      const room = this.#policy.engine.info.contextLength - this.#ids.length;
+      if (room < 1) return index === 0 ? overlong(this.#task, this.#ids.length, this.#policy) : { type: "length" };
+      const span = await this.#sample(index, Math.min(room, options.maxTokens), { options, signal });
+      const { message, parse } = renderer.parseTurn(span.ids, span.finish, tools);
+      const turn: Turn = { row: this.rows.length - 1, span: this.rows.at(-1)!.length - 1, message, parse, replies: [] };
+      this.messages.push(message);
+      const cut = cutShort(span);
+      if (cut !== undefined) {
+        this.turns.push(turn);
+        return cut;
+      }
+      const step = await untilAborted(Promise.resolve(episode.step(turn, signal)), signal);
+      this.turns.push({ ...turn, replies: step.messages, ...(step.reward === undefined ? {} : { reward: step.reward }) });
+      this.messages.push(...step.messages);
+      if (step.done) return { type: "done" };
+      if (index + 1 >= options.maxTurns) return { type: "turnLimit" };
+      const extension = renderer.extend(state, { ids: span.ids, message, finish: span.finish }, step.messages);
+      if (extension.kind === "new-row") {
+        this.rows.push([]);
+        this.#ids = [];
+        this.newRows++;
+      }
+      ({ ids, state } = extension);
+      this.#context(ids);
+    }
+  }
+
+  #context(ids: readonly number[]): void {
+    this.#ids.push(...ids);
+    this.rows.at(-1)!.push({ kind: "context", ids });
+  }
+
+  async #sample(turn: number, maxTokens: number, { options, signal }: { options: EpisodeOptions; signal: AbortSignal }): Promise<SampledSpan> {
+    const { address, temperature } = options;
+    const [span] = await this.#policy.engine.sample({
+      prompt: [...this.#ids],
+      count: 1,
+      maxTokens,
+      temperature,
+      stopIds: this.#policy.renderer.stopIds,
+      keys: [rng(address.seed, address.stage, address.step, this.#task.id, address.sample, turn)],
+      signal,
+    });
+    this.rows.at(-1)!.push(span!);
+    this.#ids.push(...span!.ids);
+    this.sampledTokens += span!.ids.length;
+    return span!;
+  }
+}
+
+/** A turn that did not end by itself ends the episode: what was cut is never run as a call. */
+function cutShort({ finish }: SampledSpan): EpisodeEnd | undefined {
+  switch (finish.type) {
+    case "eos":
+    case "stopString":
+      return undefined;
+    case "length":
+    case "timeout":
+      return { type: finish.type };
+    case "error":
+      return { type: "error", boundary: "policy", message: finish.message };
+  }
+}
+
+function overlong(task: Task, length: number, { engine }: Policy): never {
+  throw new PolicyError(expected(`task ${task.id}`, `a prompt below ${engine.info.contextLength} tokens (the model's context)`, String(length), "leave the task out or shorten it"));
+}
+
+/** The promise, or a rejection as soon as the signal fires; a late result is dropped. */
+async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  let stop: () => void = () => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason as Error);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
