@@ -122,7 +122,8 @@ function rewrite(node: unknown): void {
 
 /** `for x in y` over an undefined y runs no time in Python; the engine would throw. */
 function orEmpty(loop: Node): void {
-  const or = (left: Node): Node => ({ type: "BinaryExpression", operator: { value: "or" }, left, right: { type: "ArrayLiteral", value: [] } }) as Node;
+  const empty = { type: "ArrayLiteral", value: [] };
+  const or = (left: Node): Node => ({ type: "BinaryExpression", operator: { value: "or" }, left, right: empty }) as Node;
   const { iterable } = loop;
   if (iterable?.type === "SelectExpression") iterable.lhs = or(iterable.lhs!);
   else if (iterable !== undefined) loop.iterable = or(iterable);

@@ -47,9 +47,8 @@ const END_TOKENS = ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>",
 /** Opens a tokenizer from the parsed tokenizer.json and tokenizer_config.json. Throws `TokenizerError` for what it cannot do exactly. */
 export function openTokenizer(tokenizerJson: JsonObject, tokenizerConfig: JsonObject): Tokenizer {
   if (!hasType(tokenizerJson.decoder, "ByteLevel")) {
-    throw new TokenizerError(
-      expected("tokenizer.json", "a byte-level decoder", describe(tokenizerJson.decoder), "use a model of the GPT-2, Llama 3, Qwen or SmolLM2 families"),
-    );
+    const remedy = "use a model of the GPT-2, Llama 3, Qwen or SmolLM2 families";
+    throw new TokenizerError(expected("tokenizer.json", "a byte-level decoder", describe(tokenizerJson.decoder), remedy));
   }
   try {
     return new ByteLevelTokenizer(tokenizerJson, tokenizerConfig);
@@ -77,7 +76,7 @@ class ByteLevelTokenizer implements Tokenizer {
   private readonly special: ReadonlyMap<number, SpecialToken>;
 
   constructor(tokenizerJson: JsonObject, tokenizerConfig: JsonObject) {
-    this.encoder = new Encoder(tokenizerJson, tokenizerConfig);
+    this.encoder = new Encoder({ ...tokenizerJson, pre_tokenizer: unicodeDigits(tokenizerJson.pre_tokenizer) }, tokenizerConfig);
     this.specials = addedTokens(tokenizerJson.added_tokens);
     this.special = new Map(this.specials.map((token) => [token.id, token]));
     const ids = Object.values((tokenizerJson.model as { readonly vocab: Readonly<Record<string, number>> }).vocab);
@@ -109,7 +108,8 @@ class ByteLevelTokenizer implements Tokenizer {
     return Array.from(token, (character) => {
       const id = this.idOf(character);
       if (id !== undefined && !this.special.has(id)) return id;
-      throw new TokenizerError(expected("tokenizer.json", "every byte as a plain token of the vocabulary", `none for ${JSON.stringify(character)}`));
+      const got = `none for ${JSON.stringify(character)}`;
+      throw new TokenizerError(expected("tokenizer.json", "every byte as a plain token of the vocabulary", got));
     });
   }
 
@@ -147,9 +147,20 @@ function byteAlphabet(): string[] {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 }
 
+type AddedToken = { readonly id: number; readonly content: string; readonly special?: boolean };
+
 function addedTokens(value: Json | undefined): SpecialToken[] {
-  const entries = (Array.isArray(value) ? value : []) as readonly { readonly id: number; readonly content: string; readonly special?: boolean }[];
+  const entries = (Array.isArray(value) ? value : []) as readonly AddedToken[];
   return entries.map(({ id, content, special }) => ({ id, text: content, special: special === true })).sort((a, b) => a.id - b.id);
+}
+
+/** `Digits` means every numeric character to Python's tokenizers and 0 to 9 to this library; a split by class means the same to both. */
+function unicodeDigits(part: Json | undefined): Json {
+  if (part === null || part === undefined || typeof part !== "object" || Array.isArray(part)) return part ?? null;
+  const { type, individual_digits: single, pretokenizers } = part as JsonObject;
+  const pattern = { Regex: single === true ? "\\p{N}" : "\\p{N}+" };
+  if (type === "Digits") return { type: "Split", pattern, behavior: "Isolated", invert: false };
+  return Array.isArray(pretokenizers) ? { ...(part as JsonObject), pretokenizers: pretokenizers.map(unicodeDigits) } : (part as JsonObject);
 }
 
 function hasType(part: Json | undefined, type: string): boolean {
