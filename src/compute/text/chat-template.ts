@@ -6,7 +6,7 @@ import { TokenizerError, expected, messageOf } from "../../errors.ts";
 import type { Json, JsonObject, Message, ToolCall, ToolSpec } from "../../types.ts";
 import { compileJinja, type Render } from "./jinja.ts";
 
-export interface RenderOptions {
+interface RenderOptions {
   readonly tools?: readonly ToolSpec[];
   readonly addGenerationPrompt: boolean;
   /** Further variables that the template reads, such as `enable_thinking`. */

@@ -3,9 +3,17 @@
  * (`strip` with characters, what counts as white space, how numbers and booleans print, `tojson`), the parsed template is rewritten
  * to call the functions below.
  */
-import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import * as engine from "@huggingface/jinja";
 import { dumpJson, dumpNumber } from "../../json.ts";
 import type { Json } from "../../types.ts";
+
+/** What is used of the engine; its own declarations do not resolve under NodeNext. */
+interface Engine {
+  readonly Template: new (source: string) => { readonly parsed: object };
+  readonly Environment: new () => { set(name: string, value: unknown): unknown };
+  readonly Interpreter: new (environment: object) => { run(program: object): { readonly value: unknown } };
+}
+const { Template, Environment, Interpreter } = engine as unknown as Engine;
 
 /** A compiled template: variables in, text out. Throws what the template raises. */
 export type Render = (variables: Readonly<Record<string, unknown>>) => string;
@@ -17,8 +25,7 @@ export function compileJinja(source: string): Render {
   return (variables) => {
     const environment = new Environment();
     for (const [name, value] of Object.entries({ ...CONSTANTS, ...FUNCTIONS, ...variables })) environment.set(name, value);
-    const result = new Interpreter(environment).run(program) as { readonly value: unknown };
-    return String(result.value);
+    return String(new Interpreter(environment).run(program).value);
   };
 }
 
@@ -63,8 +70,8 @@ function printed(value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "number") return dumpNumber(value);
   if (typeof value === "boolean") return value ? "True" : "False";
-  if (value === null) return "None";
-  return value === undefined ? "" : dumpJson(plain(value));
+  // The engine hands over none as undefined.
+  return value === undefined || value === null ? "None" : dumpJson(plain(value));
 }
 
 /** The engine hands scalars over as they are, lists and mappings with their items still wrapped as `{value}`. */

@@ -24,19 +24,19 @@ export interface RenderState {
   readonly text: string;
 }
 
-export interface SampledTurn {
+interface SampledTurn {
   readonly ids: readonly number[];
   readonly message: Message;
   readonly finish: FinishReason;
 }
 
-export type Extension =
+type Extension =
   /** Context ids that follow the sampled ids in the same row. */
   | { readonly kind: "extend"; readonly ids: number[]; readonly state: RenderState }
   /** The whole next prompt; `reason` says what the template changed. */
   | { readonly kind: "new-row"; readonly ids: number[]; readonly reason: string; readonly state: RenderState };
 
-export interface ParsedMessage {
+interface ParsedMessage {
   readonly message: Message;
   readonly parse: TurnParse;
   /** Why the calls could not be read. */
@@ -60,7 +60,7 @@ export interface ChatRenderer {
   encodeTurn(state: RenderState, message: Message): number[];
 }
 
-export interface RendererOptions {
+interface RendererOptions {
   readonly tokenizer: Tokenizer;
   readonly template: ChatTemplate;
   /** Chosen by what the template writes if left out. */
@@ -174,7 +174,7 @@ class TemplateRenderer implements ChatRenderer {
     const kept = { ...next, messages: again.marked === undefined ? plain : next.messages, sampled: new Map<number, string>() };
     const marked = again.marked ?? this.render(guard, kept, true);
     const text = guard.strip(marked);
-    const reason = `chat template of ${this.parts.template.name}: ${again.error ?? difference(before, text)}`;
+    const reason = again.error ?? `chat template of ${this.parts.template.name}: ${difference(before, text)}`;
     return { kind: "new-row", ids: guard.encode(marked), reason, state: { ...kept, text } };
   }
 

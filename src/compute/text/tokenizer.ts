@@ -2,12 +2,23 @@
  * Text to token ids and back, over @huggingface/tokenizers. Byte-level tokenizers only (GPT-2, Llama 3, Qwen, SmolLM2), so that
  * decoding is exact: ids are bytes, and bytes become characters once for the whole list.
  */
-import { Tokenizer as Encoder } from "@huggingface/tokenizers";
+import * as library from "@huggingface/tokenizers";
 import { TokenizerError, expected, messageOf } from "../../errors.ts";
 import type { Json, JsonObject } from "../../types.ts";
 import { tokenText } from "./chat-template.ts";
 
-export interface SpecialToken {
+/** What is used of the library; its own declarations do not resolve under NodeNext. */
+interface Encoder {
+  readonly normalizer: ((text: string) => string) | null;
+  readonly pre_tokenizer: ((text: string, options: { readonly section_index: number }) => string[]) | null;
+  readonly model: ((pieces: readonly string[]) => string[]) | null;
+  encode(text: string, options: { readonly add_special_tokens: boolean }): { readonly ids: number[] };
+  token_to_id(token: string): number | undefined;
+  id_to_token(id: number): string | undefined;
+}
+const { Tokenizer: Library } = library as unknown as { readonly Tokenizer: new (json: JsonObject, config: JsonObject) => Encoder };
+
+interface SpecialToken {
   readonly id: number;
   readonly text: string;
   /** False for added tokens that are text to people, such as `<tool_call>` of Qwen; `decode` with skipSpecial keeps those. */
@@ -34,7 +45,7 @@ export interface Tokenizer {
 }
 
 /** Emits text as ids come, complete characters only. */
-export interface StreamDecoder {
+interface StreamDecoder {
   /** The characters that `id` completes, possibly none. */
   push(id: number): string;
   /** What is left at the end of the sequence. */
@@ -76,7 +87,7 @@ class ByteLevelTokenizer implements Tokenizer {
   private readonly special: ReadonlyMap<number, SpecialToken>;
 
   constructor(tokenizerJson: JsonObject, tokenizerConfig: JsonObject) {
-    this.encoder = new Encoder({ ...tokenizerJson, pre_tokenizer: unicodeDigits(tokenizerJson.pre_tokenizer) }, tokenizerConfig);
+    this.encoder = new Library({ ...tokenizerJson, pre_tokenizer: unicodeDigits(tokenizerJson.pre_tokenizer) }, tokenizerConfig);
     this.specials = addedTokens(tokenizerJson.added_tokens);
     this.special = new Map(this.specials.map((token) => [token.id, token]));
     const ids = Object.values((tokenizerJson.model as { readonly vocab: Readonly<Record<string, number>> }).vocab);
@@ -96,7 +107,7 @@ class ByteLevelTokenizer implements Tokenizer {
     const { normalizer, pre_tokenizer: split, model } = this.encoder;
     const normal = normalizer === null ? text : normalizer(text);
     if (normal === "" || model === null) return [];
-    const tokens: readonly string[] = model(split === null ? [normal] : split(normal, { section_index: 0 }));
+    const tokens = model(split === null ? [normal] : split(normal, { section_index: 0 }));
     return tokens.flatMap((token) => {
       const id = this.idOf(token);
       return id !== undefined && !this.special.has(id) ? [id] : this.byteIds(token);
@@ -123,7 +134,7 @@ class ByteLevelTokenizer implements Tokenizer {
   bytesOf(id: number): Uint8Array {
     const special = this.special.get(id);
     if (special !== undefined) return new TextEncoder().encode(special.text);
-    const token: string | undefined = this.encoder.id_to_token(id);
+    const token = this.encoder.id_to_token(id);
     if (token === undefined) return REPLACEMENT;
     return Uint8Array.from(Array.from(token), (character) => BYTE_OF.get(character) ?? 0x3f);
   }
@@ -160,7 +171,7 @@ function unicodeDigits(part: Json | undefined): Json {
   const { type, individual_digits: single, pretokenizers } = part as JsonObject;
   const pattern = { Regex: single === true ? "\\p{N}" : "\\p{N}+" };
   if (type === "Digits") return { type: "Split", pattern, behavior: "Isolated", invert: false };
-  return Array.isArray(pretokenizers) ? { ...(part as JsonObject), pretokenizers: pretokenizers.map(unicodeDigits) } : (part as JsonObject);
+  return Array.isArray(pretokenizers) ? { ...(part as JsonObject), pretokenizers: pretokenizers.map(unicodeDigits) } : part;
 }
 
 function hasType(part: Json | undefined, type: string): boolean {

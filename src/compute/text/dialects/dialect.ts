@@ -4,7 +4,7 @@ import type { Json, JsonObject, ToolCall, ToolSpec } from "../../../types.ts";
 /** A call as text carries it; ids are given by the renderer. */
 export type CallText = Pick<ToolCall, "name" | "arguments">;
 
-export interface ParsedTurn {
+interface ParsedTurn {
   /** Text outside calls and reasoning. The whole text where the turn is malformed. */
   readonly content: string;
   /** In the order of the text; empty where the turn is malformed, so that no part of a broken turn runs. */
