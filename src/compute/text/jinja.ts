@@ -46,6 +46,7 @@ const FUNCTIONS = {
   python_strip: (text: unknown, characters?: unknown) => strip(text, characters, "both"),
   python_lstrip: (text: unknown, characters?: unknown) => strip(text, characters, "left"),
   python_rstrip: (text: unknown, characters?: unknown) => strip(text, characters, "right"),
+  python_trim: (value: unknown, characters?: unknown) => strip(value === undefined ? "" : printed(value), characters, "both"),
   python_tojson: (value: unknown, indent?: unknown) => dumpJson(plain(value), typeof indent === "number" ? indent : undefined),
   python_string: printed,
 };
@@ -105,7 +106,7 @@ interface Node {
 
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 const FILTERS: ReadonlyMap<unknown, string> = new Map([
-  ["trim", "python_strip"],
+  ["trim", "python_trim"],
   ["tojson", "python_tojson"],
   ["string", "python_string"],
 ]);

@@ -53,14 +53,13 @@ test("the date of Llama's templates does not depend on the day, and can be set",
 
 test("what the engine knows otherwise prints as Python prints it", () => {
   const print = (expression: string, variables: JsonObject): string =>
-    openChatTemplate({ chat_template: `{% if add_generation_prompt %}{% else %}|{% endif %}${expression}` }, "x").renderChat([], {
+    openChatTemplate({ chat_template: `{% if not add_generation_prompt %}|{% endif %}${expression}` }, "x", variables).renderChat([], {
       addGenerationPrompt: true,
-      variables,
     });
   const scalars = { a: true, b: null, c: 1e-5, d: "x" };
   expect(print("{{ a | string }} {{ b | string }} {{ c | string }} {{ d | string }}", scalars)).toBe("True None 1e-05 x");
   expect(print("{{ a.strip('x') }}|{{ a.lstrip('xy') }}|{{ a.rstrip() }}", { a: "xyax \u001c" })).toBe("yax \u001c|ax \u001c|xyax");
-  expect(print("[{{ a | trim }}]", { a: "\ufeff b \u0085" })).toBe("[\ufeff b]");
+  expect(print("[{{ a | trim }}{{ nothing | trim }}]", { a: "\ufeff b \u0085" })).toBe("[\ufeff b]");
   const nested = { a: { k: [1] }, b: { x: 1e-7 } };
   expect(print("{{ a | tojson(indent=2) }}{{ b | tojson }}", nested)).toBe('{\n  "k": [\n    1\n  ]\n}{"x": 1e-07}');
   expect(print("{% for x in nothing %}{{ x }}{% endfor %}{% for x in a if x > 1 %}{{ x }}{% endfor %}", { a: [1, 2, 3] })).toBe("23");

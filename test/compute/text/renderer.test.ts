@@ -162,7 +162,8 @@ test("several calls come out in order with different ids", () => {
   const { renderer, tokenizer } = begin("qwen2.5");
   const calls = [1, 10, 100].map((by) => `<tool_call>\n{"name": "inc", "arguments": {"by": ${by}}}\n</tool_call>`).join("\n");
   const { message } = renderer.parseTurn(tokenizer.encode(`${calls}<|im_end|>`), EOS);
-  expect(message.toolCalls?.map(({ name, arguments: args }) => `${name} ${String(args.by)}`)).toEqual(["inc 1", "inc 10", "inc 100"]);
+  expect(message.toolCalls?.map(({ name }) => name)).toEqual(["inc", "inc", "inc"]);
+  expect(message.toolCalls?.map(({ arguments: args }) => args.by)).toEqual([1, 10, 100]);
   expect(new Set(message.toolCalls?.map(({ id }) => id)).size).toBe(3);
 });
 
