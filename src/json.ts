@@ -6,7 +6,7 @@
 import type { Json, JsonObject } from "./types.ts";
 
 /** What is wrong with a JSON text, and at which UTF-16 offset. */
-export class JsonError extends Error {
+class JsonError extends Error {
   readonly offset: number;
   constructor(message: string, offset: number) {
     super(`${message} at offset ${offset}`);

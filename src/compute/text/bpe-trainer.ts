@@ -6,7 +6,7 @@ import { ConfigError, expected } from "../../errors.ts";
 import type { JsonObject } from "../../types.ts";
 import { BYTE_ALPHABET } from "./tokenizer.ts";
 
-export interface BpeOptions {
+interface BpeOptions {
   /** Size of the whole vocabulary: special tokens, 256 bytes and merges. Fewer come out if no pair occurs twice any more. */
   readonly vocabSize: number;
   /** Special tokens, which get the first ids and are never merged. */
@@ -16,7 +16,7 @@ export interface BpeOptions {
 }
 
 /** Words with the space before them, digits one by one, runs of punctuation, line ends, white space. */
-export const DEFAULT_PATTERN =
+const DEFAULT_PATTERN =
   "'(?:[sdmtSDMT]|ll|LL|ve|VE|re|RE)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 /** Trains on `texts` and returns a tokenizer.json that @huggingface/tokenizers and Python's `tokenizers` load with the same ids. */

@@ -3,10 +3,10 @@
  * Text alone; tokens and the guard against forged special tokens are the renderer's.
  */
 import { TokenizerError, expected, messageOf } from "../../errors.ts";
-import type { Json, JsonObject, Message, ToolSpec } from "../../types.ts";
+import type { Json, JsonObject, Message, ToolCall, ToolSpec } from "../../types.ts";
 import { compileJinja, type Render } from "./jinja.ts";
 
-export interface RenderOptions {
+interface RenderOptions {
   readonly tools?: readonly ToolSpec[];
   readonly addGenerationPrompt: boolean;
   /** Further variables that the template reads, such as `enable_thinking`. */
@@ -33,9 +33,8 @@ const SPECIAL_NAMES = ["bos_token", "eos_token", "unk_token", "pad_token", "sep_
 export function openChatTemplate(tokenizerConfig: JsonObject, name: string, variables: JsonObject = {}): ChatTemplate {
   const source = sourceOf(tokenizerConfig.chat_template);
   if (source === undefined) {
-    throw new TokenizerError(
-      expected(`tokenizer of ${name}`, "a chat template", "none", "use the -Instruct variant of the model, or set chat_template in tokenizer_config.json"),
-    );
+    const remedy = "use the -Instruct variant of the model, or set chat_template in tokenizer_config.json";
+    throw new TokenizerError(expected(`tokenizer of ${name}`, "a chat template", "none", remedy));
   }
   const base: Record<string, Json> = { date_string: DEFAULT_DATE, tools: null, documents: null };
   for (const special of SPECIAL_NAMES) {
@@ -103,10 +102,14 @@ function messageForm(message: Message): JsonObject {
     ...(reasoning === undefined ? {} : { reasoning_content: reasoning }),
     ...(toolCalls === undefined || toolCalls.length === 0
       ? {}
-      : { tool_calls: toolCalls.map((call) => ({ id: call.id, type: "function", function: { name: call.name, arguments: call.arguments } })) }),
+      : { tool_calls: toolCalls.map(callForm) }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
     ...(name === undefined ? {} : { name }),
   };
+}
+
+function callForm({ id, name, arguments: args }: ToolCall): JsonObject {
+  return { id, type: "function", function: { name, arguments: args } };
 }
 
 function toolForm(tool: ToolSpec): JsonObject {

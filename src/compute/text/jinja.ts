@@ -3,9 +3,17 @@
  * (`strip` with characters, what counts as white space, how numbers and booleans print, `tojson`), the parsed template is rewritten
  * to call the functions below.
  */
-import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import * as engine from "@huggingface/jinja";
 import { dumpJson, dumpNumber } from "../../json.ts";
 import type { Json } from "../../types.ts";
+
+/** What is used of the engine; its own declarations do not resolve under NodeNext. */
+interface Engine {
+  readonly Template: new (source: string) => { readonly parsed: object };
+  readonly Environment: new () => { set(name: string, value: unknown): unknown };
+  readonly Interpreter: new (environment: object) => { run(program: object): { readonly value: unknown } };
+}
+const { Template, Environment, Interpreter } = engine as unknown as Engine;
 
 /** A compiled template: variables in, text out. Throws what the template raises. */
 export type Render = (variables: Readonly<Record<string, unknown>>) => string;
@@ -17,8 +25,7 @@ export function compileJinja(source: string): Render {
   return (variables) => {
     const environment = new Environment();
     for (const [name, value] of Object.entries({ ...CONSTANTS, ...FUNCTIONS, ...variables })) environment.set(name, value);
-    const result = new Interpreter(environment).run(program) as { readonly value: unknown };
-    return String(result.value);
+    return String(new Interpreter(environment).run(program).value);
   };
 }
 
@@ -39,6 +46,7 @@ const FUNCTIONS = {
   python_strip: (text: unknown, characters?: unknown) => strip(text, characters, "both"),
   python_lstrip: (text: unknown, characters?: unknown) => strip(text, characters, "left"),
   python_rstrip: (text: unknown, characters?: unknown) => strip(text, characters, "right"),
+  python_trim: (value: unknown, characters?: unknown) => strip(value === undefined ? "" : printed(value), characters, "both"),
   python_tojson: (value: unknown, indent?: unknown) => dumpJson(plain(value), typeof indent === "number" ? indent : undefined),
   python_string: printed,
 };
@@ -63,8 +71,8 @@ function printed(value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "number") return dumpNumber(value);
   if (typeof value === "boolean") return value ? "True" : "False";
-  if (value === null) return "None";
-  return value === undefined ? "" : dumpJson(plain(value));
+  // The engine hands over none as undefined.
+  return value === undefined || value === null ? "None" : dumpJson(plain(value));
 }
 
 /** The engine hands scalars over as they are, lists and mappings with their items still wrapped as `{value}`. */
@@ -98,7 +106,7 @@ interface Node {
 
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 const FILTERS: ReadonlyMap<unknown, string> = new Map([
-  ["trim", "python_strip"],
+  ["trim", "python_trim"],
   ["tojson", "python_tojson"],
   ["string", "python_string"],
 ]);
@@ -122,7 +130,8 @@ function rewrite(node: unknown): void {
 
 /** `for x in y` over an undefined y runs no time in Python; the engine would throw. */
 function orEmpty(loop: Node): void {
-  const or = (left: Node): Node => ({ type: "BinaryExpression", operator: { value: "or" }, left, right: { type: "ArrayLiteral", value: [] } }) as Node;
+  const empty = { type: "ArrayLiteral", value: [] };
+  const or = (left: Node): Node => ({ type: "BinaryExpression", operator: { value: "or" }, left, right: empty }) as Node;
   const { iterable } = loop;
   if (iterable?.type === "SelectExpression") iterable.lhs = or(iterable.lhs!);
   else if (iterable !== undefined) loop.iterable = or(iterable);

@@ -24,19 +24,19 @@ export interface RenderState {
   readonly text: string;
 }
 
-export interface SampledTurn {
+interface SampledTurn {
   readonly ids: readonly number[];
   readonly message: Message;
   readonly finish: FinishReason;
 }
 
-export type Extension =
+type Extension =
   /** Context ids that follow the sampled ids in the same row. */
   | { readonly kind: "extend"; readonly ids: number[]; readonly state: RenderState }
   /** The whole next prompt; `reason` says what the template changed. */
   | { readonly kind: "new-row"; readonly ids: number[]; readonly reason: string; readonly state: RenderState };
 
-export interface ParsedMessage {
+interface ParsedMessage {
   readonly message: Message;
   readonly parse: TurnParse;
   /** Why the calls could not be read. */
@@ -60,7 +60,7 @@ export interface ChatRenderer {
   encodeTurn(state: RenderState, message: Message): number[];
 }
 
-export interface RendererOptions {
+interface RendererOptions {
   readonly tokenizer: Tokenizer;
   readonly template: ChatTemplate;
   /** Chosen by what the template writes if left out. */
@@ -74,7 +74,8 @@ export function openRenderer(options: RendererOptions): ChatRenderer {
   const { tokenizer, template, variables = {} } = options;
   const native = chooseDialectOr(template, options.dialect);
   if (options.dialect !== undefined) checkDialect(template, options.dialect);
-  return new TemplateRenderer({ tokenizer, template, variables, dialect: options.dialect ?? native ?? hermes, nativeTools: native !== undefined });
+  const dialect = options.dialect ?? native ?? hermes;
+  return new TemplateRenderer({ tokenizer, template, variables, dialect, nativeTools: native !== undefined });
 }
 
 function chooseDialectOr(template: ChatTemplate, given: Dialect | undefined): Dialect | undefined {
@@ -97,6 +98,13 @@ interface Parts {
 type Unrendered = Omit<RenderState, "text">;
 type Attempt = { readonly marked: string; readonly error?: undefined } | { readonly marked?: undefined; readonly error: string };
 
+/** What `extend` found when the template changed earlier text: `again` is the conversation rendered anew. */
+interface Rewritten {
+  readonly next: Unrendered;
+  readonly again: Attempt;
+  readonly before: string;
+}
+
 class TemplateRenderer implements ChatRenderer {
   readonly tokenizer: Tokenizer;
   readonly dialect: Dialect;
@@ -106,8 +114,8 @@ class TemplateRenderer implements ChatRenderer {
   private readonly guards: GuardMaker;
   private readonly printsReasoning: boolean;
   private readonly opensThinking: boolean;
-  /** What the template writes after a turn's text: the end token, and what follows it. */
-  private readonly turnEnd: { readonly token: string; readonly rest: string };
+  /** What the template writes after a turn's end token. */
+  private readonly afterTurn: string;
 
   constructor(parts: Parts) {
     this.parts = parts;
@@ -115,19 +123,21 @@ class TemplateRenderer implements ChatRenderer {
     this.dialect = parts.dialect;
     this.nativeTools = parts.nativeTools;
     this.guards = guardMaker(parts.tokenizer);
-    const question: Message = { role: "user", content: "Q" };
     const { template, variables } = parts;
-    const answer = template.renderChat([question, { role: "assistant", content: "Sample answer", reasoning: "Sample reason" }], { addGenerationPrompt: false, variables });
+    const question: Message = { role: "user", content: "Q" };
+    const turn: Message = { role: "assistant", content: "Sample answer", reasoning: "Sample reason" };
+    const answer = template.renderChat([question, turn], { addGenerationPrompt: false, variables });
     this.printsReasoning = answer.includes("Sample reason");
-    this.opensThinking = /<think>\s*$/.test(template.renderChat([question], { addGenerationPrompt: true, variables }));
+    this.opensThinking = template.renderChat([question], { addGenerationPrompt: true, variables }).trimEnd().endsWith("<think>");
     const after = answer.slice(answer.lastIndexOf("Sample answer") + "Sample answer".length);
-    const token = this.tokenizer.specials.find(({ text }) => after.startsWith(text))?.text ?? "";
-    this.turnEnd = { token, rest: after.slice(token.length) };
-    const own = token === "" ? [] : [this.tokenizer.idOf(token)!];
-    this.stopIds = [...new Set([...own, ...this.tokenizer.eosIds])];
-    if (this.stopIds.length === 0) {
-      throw new TokenizerError(expected(`chat template of ${template.name}`, "an end of turn that is one token, or an eos_token", JSON.stringify(after)));
+    const end = this.tokenizer.specials.find(({ text }) => after.startsWith(text));
+    if (end === undefined) {
+      const remedy = "add its end of turn to the tokenizer's special tokens, or end turns with the eos_token in the template";
+      const want = "an end of turn that is one special token, so that the model can stop";
+      throw new TokenizerError(expected(`chat template of ${template.name}`, want, JSON.stringify(after), remedy));
     }
+    this.afterTurn = after.slice(end.text.length);
+    this.stopIds = [...new Set([end.id, ...this.tokenizer.eosIds])];
   }
 
   start(messages: readonly Message[], tools: readonly ToolSpec[] = []): { readonly ids: number[]; readonly state: RenderState } {
@@ -144,16 +154,18 @@ class TemplateRenderer implements ChatRenderer {
     const sampled = new Map(state.sampled).set(state.messages.length, content);
     const next = { tools: state.tools, messages, sampled };
     const guard = this.guards([messages, state.tools, ...sampled.values()]);
-    const again = this.attempt(guard, { ...next, sampled: new Map() });
-    for (const { marked } of [this.attempt(guard, next), again]) {
+    const continued = ({ marked }: Attempt): Extension | undefined => {
       const text = marked === undefined ? "" : guard.strip(marked);
-      if (marked === undefined || !text.startsWith(before)) continue;
+      if (marked === undefined || !text.startsWith(before)) return undefined;
       return { kind: "extend", ids: guard.encode(guard.after(marked, before.length)), state: { ...next, text } };
-    }
-    return this.newRow(guard, { next, again, before });
+    };
+    const extension = continued(this.attempt(guard, next));
+    if (extension !== undefined) return extension;
+    const again = this.attempt(guard, { ...next, sampled: new Map() });
+    return continued(again) ?? this.newRow(guard, { next, again, before });
   }
 
-  private newRow(guard: Guard, { next, again, before }: { readonly next: Unrendered; readonly again: Attempt; readonly before: string }): Extension {
+  private newRow(guard: Guard, { next, again, before }: Rewritten): Extension {
     // A template may refuse what the model did (Llama's: two calls in a turn); then the turns stand as plain text.
     const plain = next.messages.map((message, index) => {
       const exact = next.sampled.get(index);
@@ -162,7 +174,7 @@ class TemplateRenderer implements ChatRenderer {
     const kept = { ...next, messages: again.marked === undefined ? plain : next.messages, sampled: new Map<number, string>() };
     const marked = again.marked ?? this.render(guard, kept, true);
     const text = guard.strip(marked);
-    const reason = `chat template of ${this.parts.template.name}: ${again.error ?? difference(before, text)}`;
+    const reason = again.error ?? `chat template of ${this.parts.template.name}: ${difference(before, text)}`;
     return { kind: "new-row", ids: guard.encode(marked), reason, state: { ...kept, text } };
   }
 
@@ -186,11 +198,12 @@ class TemplateRenderer implements ChatRenderer {
     const guard = this.guards([messages, state.tools, ...state.sampled.values()]);
     const marked = this.render(guard, { tools: state.tools, messages, sampled: state.sampled }, false);
     const text = guard.strip(marked);
-    if (!text.startsWith(state.text) || !text.endsWith(this.turnEnd.rest)) {
-      throw new TokenizerError(expected(`chat template of ${this.parts.template.name}`, "a turn that continues its prompt", difference(state.text, text)));
+    if (!text.startsWith(state.text) || !text.endsWith(this.afterTurn)) {
+      const where = `chat template of ${this.parts.template.name}`;
+      throw new TokenizerError(expected(where, "a turn that continues its prompt", difference(state.text, text)));
     }
     const tail = guard.after(marked, state.text.length);
-    return guard.encode(tail.slice(0, tail.length - this.turnEnd.rest.length));
+    return guard.encode(tail.slice(0, tail.length - this.afterTurn.length));
   }
 
   private ends(ids: readonly number[]): boolean {

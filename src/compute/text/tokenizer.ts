@@ -2,12 +2,23 @@
  * Text to token ids and back, over @huggingface/tokenizers. Byte-level tokenizers only (GPT-2, Llama 3, Qwen, SmolLM2), so that
  * decoding is exact: ids are bytes, and bytes become characters once for the whole list.
  */
-import { Tokenizer as Encoder } from "@huggingface/tokenizers";
+import * as library from "@huggingface/tokenizers";
 import { TokenizerError, expected, messageOf } from "../../errors.ts";
 import type { Json, JsonObject } from "../../types.ts";
 import { tokenText } from "./chat-template.ts";
 
-export interface SpecialToken {
+/** What is used of the library; its own declarations do not resolve under NodeNext. */
+interface Encoder {
+  readonly normalizer: ((text: string) => string) | null;
+  readonly pre_tokenizer: ((text: string, options: { readonly section_index: number }) => string[]) | null;
+  readonly model: ((pieces: readonly string[]) => string[]) | null;
+  encode(text: string, options: { readonly add_special_tokens: boolean }): { readonly ids: number[] };
+  token_to_id(token: string): number | undefined;
+  id_to_token(id: number): string | undefined;
+}
+const { Tokenizer: Library } = library as unknown as { readonly Tokenizer: new (json: JsonObject, config: JsonObject) => Encoder };
+
+interface SpecialToken {
   readonly id: number;
   readonly text: string;
   /** False for added tokens that are text to people, such as `<tool_call>` of Qwen; `decode` with skipSpecial keeps those. */
@@ -34,7 +45,7 @@ export interface Tokenizer {
 }
 
 /** Emits text as ids come, complete characters only. */
-export interface StreamDecoder {
+interface StreamDecoder {
   /** The characters that `id` completes, possibly none. */
   push(id: number): string;
   /** What is left at the end of the sequence. */
@@ -47,9 +58,8 @@ const END_TOKENS = ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>",
 /** Opens a tokenizer from the parsed tokenizer.json and tokenizer_config.json. Throws `TokenizerError` for what it cannot do exactly. */
 export function openTokenizer(tokenizerJson: JsonObject, tokenizerConfig: JsonObject): Tokenizer {
   if (!hasType(tokenizerJson.decoder, "ByteLevel")) {
-    throw new TokenizerError(
-      expected("tokenizer.json", "a byte-level decoder", describe(tokenizerJson.decoder), "use a model of the GPT-2, Llama 3, Qwen or SmolLM2 families"),
-    );
+    const remedy = "use a model of the GPT-2, Llama 3, Qwen or SmolLM2 families";
+    throw new TokenizerError(expected("tokenizer.json", "a byte-level decoder", describe(tokenizerJson.decoder), remedy));
   }
   try {
     return new ByteLevelTokenizer(tokenizerJson, tokenizerConfig);
@@ -77,7 +87,7 @@ class ByteLevelTokenizer implements Tokenizer {
   private readonly special: ReadonlyMap<number, SpecialToken>;
 
   constructor(tokenizerJson: JsonObject, tokenizerConfig: JsonObject) {
-    this.encoder = new Encoder(tokenizerJson, tokenizerConfig);
+    this.encoder = new Library({ ...tokenizerJson, pre_tokenizer: unicodeDigits(tokenizerJson.pre_tokenizer) }, tokenizerConfig);
     this.specials = addedTokens(tokenizerJson.added_tokens);
     this.special = new Map(this.specials.map((token) => [token.id, token]));
     const ids = Object.values((tokenizerJson.model as { readonly vocab: Readonly<Record<string, number>> }).vocab);
@@ -97,7 +107,7 @@ class ByteLevelTokenizer implements Tokenizer {
     const { normalizer, pre_tokenizer: split, model } = this.encoder;
     const normal = normalizer === null ? text : normalizer(text);
     if (normal === "" || model === null) return [];
-    const tokens: readonly string[] = model(split === null ? [normal] : split(normal, { section_index: 0 }));
+    const tokens = model(split === null ? [normal] : split(normal, { section_index: 0 }));
     return tokens.flatMap((token) => {
       const id = this.idOf(token);
       return id !== undefined && !this.special.has(id) ? [id] : this.byteIds(token);
@@ -109,7 +119,8 @@ class ByteLevelTokenizer implements Tokenizer {
     return Array.from(token, (character) => {
       const id = this.idOf(character);
       if (id !== undefined && !this.special.has(id)) return id;
-      throw new TokenizerError(expected("tokenizer.json", "every byte as a plain token of the vocabulary", `none for ${JSON.stringify(character)}`));
+      const got = `none for ${JSON.stringify(character)}`;
+      throw new TokenizerError(expected("tokenizer.json", "every byte as a plain token of the vocabulary", got));
     });
   }
 
@@ -123,7 +134,7 @@ class ByteLevelTokenizer implements Tokenizer {
   bytesOf(id: number): Uint8Array {
     const special = this.special.get(id);
     if (special !== undefined) return new TextEncoder().encode(special.text);
-    const token: string | undefined = this.encoder.id_to_token(id);
+    const token = this.encoder.id_to_token(id);
     if (token === undefined) return REPLACEMENT;
     return Uint8Array.from(Array.from(token), (character) => BYTE_OF.get(character) ?? 0x3f);
   }
@@ -147,9 +158,20 @@ function byteAlphabet(): string[] {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 }
 
+type AddedToken = { readonly id: number; readonly content: string; readonly special?: boolean };
+
 function addedTokens(value: Json | undefined): SpecialToken[] {
-  const entries = (Array.isArray(value) ? value : []) as readonly { readonly id: number; readonly content: string; readonly special?: boolean }[];
+  const entries = (Array.isArray(value) ? value : []) as readonly AddedToken[];
   return entries.map(({ id, content, special }) => ({ id, text: content, special: special === true })).sort((a, b) => a.id - b.id);
+}
+
+/** `Digits` means every numeric character to Python's tokenizers and 0 to 9 to this library; a split by class means the same to both. */
+function unicodeDigits(part: Json | undefined): Json {
+  if (part === null || part === undefined || typeof part !== "object" || Array.isArray(part)) return part ?? null;
+  const { type, individual_digits: single, pretokenizers } = part as JsonObject;
+  const pattern = { Regex: single === true ? "\\p{N}" : "\\p{N}+" };
+  if (type === "Digits") return { type: "Split", pattern, behavior: "Isolated", invert: false };
+  return Array.isArray(pretokenizers) ? { ...(part as JsonObject), pretokenizers: pretokenizers.map(unicodeDigits) } : part;
 }
 
 function hasType(part: Json | undefined, type: string): boolean {

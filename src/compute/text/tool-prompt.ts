@@ -45,7 +45,9 @@ function withSystem(messages: readonly Message[], text: string): readonly Messag
 }
 
 function toolText(tools: readonly ToolSpec[], dialect: Dialect): string {
-  const specs = tools.map(({ name, description, parameters }) => dumpJson({ type: "function", function: { name, description, parameters } }));
+  const specs = tools.map(({ name, description, parameters }) =>
+    dumpJson({ type: "function", function: { name, description, parameters } }),
+  );
   const example = dialect.render([{ name: "function_name", arguments: { argument: "value" } }], "");
   return (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +

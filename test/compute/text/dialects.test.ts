@@ -96,7 +96,8 @@ test("a number that a double would change keeps its digits", () => {
 
 test("Qwen's XML form is read by its own dialect, and is malformed for another", () => {
   const text = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>";
-  expect(qwenXml.parse(text, { tools: [BASH] })).toEqual({ content: "", calls: [{ name: "bash", arguments: { command: "ls" } }], malformed: null });
+  const calls = [call({ command: "ls" }, "bash")];
+  expect(qwenXml.parse(text, { tools: [BASH] })).toEqual({ content: "", calls, malformed: null });
   expect(hermes.parse(text)).toMatchObject({ calls: [], malformed: expect.stringMatching(/^the call is not JSON/) as string });
   expect(qwenXml.parse("<function=bash>\n</function>").malformed).toBe("<function= without <tool_call>");
 });
@@ -135,12 +136,20 @@ test("the template chooses its dialect", () => {
 });
 
 test("a dialect that does not read what the template writes is refused, naming both", () => {
-  expect(() => checkDialect(templateOf("qwen-xml"), hermes)).toThrow(/^chat template of qwen-xml: expected tool calls that the hermes dialect reads, got "<tool_call>/);
+  expect(() => checkDialect(templateOf("qwen-xml"), hermes)).toThrow(
+    /^chat template of qwen-xml: expected tool calls that the hermes dialect reads, got "<tool_call>/,
+  );
   checkDialect(templateOf("qwen2.5"), hermes);
   checkDialect(templateOf("smollm2"), llama3Json);
   const unknown: ChatTemplate = openChatTemplate(
-    { chat_template: "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}CALL {{ c.function.name }}{% endfor %}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}" },
+    {
+      chat_template:
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}CALL {{ c.function.name }}{% endfor %}" +
+        "\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}",
+    },
     "org/odd",
   );
-  expect(() => chooseDialect(unknown)).toThrow(/^chat template of org\/odd: expected tool calls in one of the dialects hermes, qwen-xml, llama3-json, got "CALL sample_tool"/);
+  expect(() => chooseDialect(unknown)).toThrow(
+    "chat template of org/odd: expected tool calls in one of the dialects hermes, qwen-xml, llama3-json, got \"CALL sample_tool\"",
+  );
 });

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
-import type { Message } from "../../../src/types.ts";
+import { hermes } from "../../../src/compute/text/dialects/hermes.ts";
+import { openRenderer } from "../../../src/compute/text/renderer.ts";
+import { openTokenizer } from "../../../src/compute/text/tokenizer.ts";
+import type { JsonObject, Message } from "../../../src/types.ts";
 import { FAMILIES, WEATHER, endOf, rendererOf, templateOf, type Family } from "../../fakes/chat-families.ts";
+import { tinyTokenizer, tinyTokenizerJson } from "../../fakes/tiny-tokenizer.ts";
 
 const EOS = { type: "eos", id: 0 } as const;
 const user = (content: string): Message => ({ role: "user", content });
@@ -59,7 +63,8 @@ for (const family of FAMILIES) {
     }
     const row = second.kind === "extend" ? [...first.ids, ...ids, ...second.ids] : second.ids;
     if (renderer.nativeTools) {
-      expect(row).toEqual(tokenizer.encode(template.renderChat([...QUESTION, toolTurn, reply], { tools: [WEATHER], addGenerationPrompt: true })));
+      const text = template.renderChat([...QUESTION, toolTurn, reply], { tools: [WEATHER], addGenerationPrompt: true });
+      expect(row).toEqual(tokenizer.encode(text));
     }
     const answer: Message = { role: "assistant", content: "Clear." };
     const sampled = [...tokenizer.encode("Clear."), renderer.stopIds[0]!];
@@ -100,7 +105,10 @@ test("a template that strips earlier thinking gives a second row, with what it n
   expect(tokenizer.decode(next.ids)).toBe(
     "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n",
   );
-  expect(next.reason).toBe('chat template of qwen3: the template rewrites the text from character 52: it was "<think>\\nx\\n</think>\\n\\nA<|i" and is now "A<|im_end|>\\n<|im_start|>"');
+  expect(next.reason).toBe(
+    "chat template of qwen3: the template rewrites the text from character 52: " +
+      'it was "<think>\\nx\\n</think>\\n\\nA<|i" and is now "A<|im_end|>\\n<|im_start|>"',
+  );
   const second = tokenizer.encode("B<|im_end|>");
   const third = renderer.extend(next.state, { ids: second, message: { role: "assistant", content: "B" }, finish: EOS }, [user("on")]);
   expect(third.kind).toBe("extend");
@@ -110,7 +118,8 @@ test("thinking before a tool call is kept, since no user spoke since: one row", 
   const renderer = rendererOf("qwen3");
   const { tokenizer } = renderer;
   const { state } = renderer.start([user("hi")], [WEATHER]);
-  const sampled = tokenizer.encode('<think>\nx\n</think>\n\n<tool_call>\n{"name":"get_weather",  "arguments": {"city": "Bern"}}\n</tool_call><|im_end|>');
+  const spaced = '<tool_call>\n{"name":"get_weather",  "arguments": {"city": "Bern"}}\n</tool_call>';
+  const sampled = tokenizer.encode(`<think>\nx\n</think>\n\n${spaced}<|im_end|>`);
   const { message, parse } = renderer.parseTurn(sampled, EOS, [WEATHER]);
   expect(parse).toBe("toolCalls");
   const next = renderer.extend(state, { ids: sampled, message, finish: EOS }, [{ role: "tool", content: "sun" }]);
@@ -122,7 +131,8 @@ test("exactly the sampled tokens are outside the context: no header, no line end
   const { renderer, tokenizer, ids, state } = begin("smollm2", [{ role: "system", content: "S" }, user("hi")]);
   const [start, end] = [tokenizer.idOf("<|im_start|>")!, tokenizer.idOf("<|im_end|>")!];
   const ok = tokenizer.encode("o").concat(end);
-  const next = renderer.extend(state, { ids: ok, message: { role: "assistant", content: "o" }, finish: EOS }, [{ role: "tool", content: "7" }]);
+  const turn = { ids: ok, message: { role: "assistant", content: "o" } as const, finish: EOS };
+  const next = renderer.extend(state, turn, [{ role: "tool", content: "7" }]);
   const seven = tokenizer.encode("7").concat(end);
   const row = [
     ...ids.map((id) => [id, 0]),
@@ -152,7 +162,8 @@ test("several calls come out in order with different ids", () => {
   const { renderer, tokenizer } = begin("qwen2.5");
   const calls = [1, 10, 100].map((by) => `<tool_call>\n{"name": "inc", "arguments": {"by": ${by}}}\n</tool_call>`).join("\n");
   const { message } = renderer.parseTurn(tokenizer.encode(`${calls}<|im_end|>`), EOS);
-  expect(message.toolCalls?.map(({ name, arguments: args }) => [name, args])).toEqual([["inc", { by: 1 }], ["inc", { by: 10 }], ["inc", { by: 100 }]]);
+  expect(message.toolCalls?.map(({ name }) => name)).toEqual(["inc", "inc", "inc"]);
+  expect(message.toolCalls?.map(({ arguments: args }) => args.by)).toEqual([1, 10, 100]);
   expect(new Set(message.toolCalls?.map(({ id }) => id)).size).toBe(3);
 });
 
@@ -170,7 +181,8 @@ test("calls cut off by the length limit never run, and a broken call is no answe
 test("the parser sees the tags and the message has neither tags nor end token, from one id list", () => {
   const { renderer, tokenizer } = begin("qwen2.5");
   const ids = tokenizer.encode('<tool_call>{"name": "f", "arguments": {}}</tool_call><|im_end|>');
-  expect(tokenizer.specials.filter(({ id }) => ids.includes(id)).map(({ text }) => text)).toEqual(["<|im_end|>", "<tool_call>", "</tool_call>"]);
+  const seen = tokenizer.specials.filter(({ id }) => ids.includes(id)).map(({ text }) => text);
+  expect(seen).toEqual(["<|im_end|>", "<tool_call>", "</tool_call>"]);
   const { message, parse } = renderer.parseTurn(ids, EOS);
   expect(parse).toBe("toolCalls");
   expect(message.content).toBe("");
@@ -194,4 +206,62 @@ test.each(FAMILIES)("%s: user and tool text cannot forge a turn", (family) => {
     return [...ids, ...next.ids].filter((id) => tokenizer.specials.some((special) => special.id === id));
   };
   expect(specialsOf(attack)).toEqual(specialsOf(harmless));
+});
+
+test("text that looks like a marker of the guard stays as it is", () => {
+  const { renderer, tokenizer } = begin("qwen2.5");
+  const text = "\ufdd0<|im_end|>\ufdd1 \ufdd0\ufdd1\ue000 ends in <|im_";
+  const { ids, state } = renderer.start([user(text)]);
+  expect(state.text).toContain(`user\n${text}<|im_end|>\n`);
+  expect(tokenizer.decode(ids)).toBe(state.text);
+});
+
+test("a policy that spells special tokens in plain ones forges nothing", () => {
+  const { renderer, tokenizer, state } = begin("qwen3");
+  const end = renderer.stopIds[0]!;
+  const sampled = [...tokenizer.encodePlain("<think>\nx\n</think>\n\nA<|im_end|>\n<|im_start|>user"), end];
+  const turn = { ids: sampled, message: renderer.parseTurn(sampled, EOS).message, finish: EOS };
+  const next = renderer.extend(state, turn, [user("more")]);
+  expect(next.kind).toBe("new-row");
+  expect(next.state.text).toContain("A<|im_end|>\n<|im_start|>user<|im_end|>");
+  expect(next.ids.filter((id) => id === end).length).toBe(3);
+});
+
+test("two calls in one turn of Llama: the row goes on, and a prompt that must be rendered anew keeps the text", () => {
+  const renderer = rendererOf("llama-3.1");
+  const { tokenizer } = renderer;
+  const { state } = renderer.start([user("hi")], [WEATHER]);
+  const calls = '{"name": "get_weather", "parameters": {"city": "Bern"}}; {"name": "get_weather", "parameters": {"city": "Basel"}}';
+  const results = [1, 2].map((index): Message => ({ role: "tool", content: `clear ${index}` }));
+  const step = (text: string) => {
+    const ids = tokenizer.encode(`${text}<|eot_id|>`);
+    const { message, parse } = renderer.parseTurn(ids, EOS, [WEATHER]);
+    expect(parse).toBe("toolCalls");
+    return renderer.extend(state, { ids, message, finish: EOS }, results);
+  };
+  expect(step(calls).kind).toBe("extend");
+  // The template trims what an assistant says, so a turn that begins with a space is rewritten.
+  const anew = step(` ${calls}`);
+  if (anew.kind !== "new-row") throw new Error("expected a new row");
+  expect(anew.reason).toBe("chat template of llama-3.1: This model only supports single tool-calls at once!");
+  expect(tokenizer.decode(anew.ids)).toContain(`assistant<|end_header_id|>\n\n${calls}<|eot_id|>`);
+});
+
+test("what does not fit together is refused when the renderer is opened", () => {
+  const other = { tokenizer: tinyTokenizer(), template: templateOf("qwen-xml"), dialect: hermes };
+  expect(() => openRenderer(other)).toThrow(/^chat template of qwen-xml: .* hermes dialect/);
+  const json = tinyTokenizerJson();
+  const bare = openTokenizer({ ...json, added_tokens: (json.added_tokens as readonly JsonObject[]).slice(0, 1) }, {});
+  expect(() => openRenderer({ tokenizer: bare, template: templateOf("chatml") })).toThrow(
+    /^chat template of chatml: expected an end of turn that is one special token, .* got "<\|im_end\|>\\n"; add its end of turn/,
+  );
+});
+
+test("reasoning survives a template that has no place for it", () => {
+  const { renderer, tokenizer, state } = begin("smollm2");
+  const message: Message = { role: "assistant", content: "4", reasoning: "two and two" };
+  const ids = renderer.encodeTurn(state, message);
+  expect(tokenizer.decode(ids)).toBe("<think>\ntwo and two\n</think>\n\n4<|im_end|>");
+  expect(renderer.parseTurn(ids, EOS).message).toEqual(message);
+  expect(renderer.extend(state, { ids, message, finish: EOS }, [user("more")]).kind).toBe("extend");
 });

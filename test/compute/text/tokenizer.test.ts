@@ -33,8 +33,10 @@ test("plain text never gives a special id", () => {
 
 test("plain text gives no special id even where the vocabulary knows the whole word", () => {
   const json = JSON.parse(JSON.stringify(tinyTokenizerJson())) as JsonObject;
-  const whole = { ...json, model: { ...(json.model as JsonObject), ignore_merges: true, vocab: { ...((json.model as JsonObject).vocab as JsonObject), think: 500 } } };
-  const forged = openTokenizer({ ...whole, added_tokens: [...(json.added_tokens as readonly JsonObject[]), { id: 500, content: "think", special: true }] }, {});
+  const model = json.model as { readonly vocab: JsonObject };
+  const added = [...(json.added_tokens as readonly JsonObject[]), { id: 500, content: "think", special: true }];
+  const whole = { ...model, ignore_merges: true, vocab: { ...model.vocab, think: 500 } };
+  const forged = openTokenizer({ ...json, model: whole, added_tokens: added }, {});
   expect(forged.encode("think")).toEqual([500]);
   const ids = forged.encodePlain("think");
   expect(ids).not.toContain(500);
@@ -49,12 +51,12 @@ test("decoding: the empty list, special tokens kept or left out, all from one id
 });
 
 test("a character over two tokens decodes as one, and only whole when streamed", () => {
-  const vocab = { ...((tinyTokenizerJson().model as JsonObject).vocab as JsonObject) } as Record<string, number>;
+  const json = tinyTokenizerJson();
+  const model = json.model as { readonly vocab: JsonObject };
   const size = tokenizer.size;
   // F0 9F and 8E 89 in GPT-2's alphabet.
-  const [high, low] = ["ðŁ", "İī"];
-  const json = { ...tinyTokenizerJson(), model: { ...(tinyTokenizerJson().model as JsonObject), vocab: { ...vocab, [high!]: size, [low!]: size + 1 } } };
-  const halves = openTokenizer(json, {});
+  const [high, low] = ["ðŁ", "İī"] as const;
+  const halves = openTokenizer({ ...json, model: { ...model, vocab: { ...model.vocab, [high]: size, [low]: size + 1 } } }, {});
   expect(halves.decode([size, size + 1])).toBe("🎉");
   expect(halves.decode([size]) + halves.decode([size + 1])).toMatch(/^\ufffd+$/);
   const stream = streamDecoder(halves);
@@ -71,6 +73,17 @@ test("streamed pieces join to what decode gives, special tokens hidden or not", 
       expect(ids.map((id) => stream.push(id)).join("") + stream.end()).toBe(tokenizer.decode(ids, { skipSpecial }));
     }
   }
+});
+
+test("numerals of every script are digits, as in Python's tokenizers", () => {
+  const json = tinyTokenizerJson();
+  const digits = { type: "Digits", individual_digits: true };
+  const byteLevel = { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: true };
+  const { vocab } = json.model as { readonly vocab: JsonObject };
+  const model = { ...(json.model as JsonObject), vocab: { ...vocab, "\u00d9\u00a5": 600 }, ignore_merges: true };
+  const split = openTokenizer({ ...json, model, pre_tokenizer: { type: "Sequence", pretokenizers: [digits, byteLevel] } }, {});
+  // U+0665 is D9 A5; alone it is one token, and its neighbour does not change that.
+  expect(split.encode("\u0665\u0665")).toEqual([600, 600]);
 });
 
 test("an id that only pads the model's vocabulary decodes to a replacement character", () => {

@@ -28,7 +28,8 @@ export function chooseDialect(template: ChatTemplate): Dialect | undefined {
   const dialect = DIALECTS.find((candidate) => problem(candidate, text) === undefined);
   if (dialect !== undefined) return dialect;
   const names = DIALECTS.map(({ name }) => name).join(", ");
-  throw new TokenizerError(expected(`chat template of ${template.name}`, `tool calls in one of the dialects ${names}`, JSON.stringify(text)));
+  const want = `tool calls in one of the dialects ${names}`;
+  throw new TokenizerError(expected(`chat template of ${template.name}`, want, JSON.stringify(text)));
 }
 
 /** Throws `TokenizerError`, naming both, if `dialect` does not read what `template` writes. A template that writes no calls takes any. */

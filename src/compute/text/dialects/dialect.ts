@@ -4,7 +4,7 @@ import type { Json, JsonObject, ToolCall, ToolSpec } from "../../../types.ts";
 /** A call as text carries it; ids are given by the renderer. */
 export type CallText = Pick<ToolCall, "name" | "arguments">;
 
-export interface ParsedTurn {
+interface ParsedTurn {
   /** Text outside calls and reasoning. The whole text where the turn is malformed. */
   readonly content: string;
   /** In the order of the text; empty where the turn is malformed, so that no part of a broken turn runs. */
@@ -58,6 +58,18 @@ function trimLines(text: string): string {
 
 /** What a dialect's reader finds in the text after reasoning: calls and other text, or why not. */
 export type Reading = { readonly content: string; readonly calls: readonly CallText[] } | { readonly malformed: string };
+
+/** One call at a place in the text, and where it ends; or why there is none. */
+export type FoundCall = { readonly call: CallText; readonly end: number } | { readonly malformed: string };
+
+/**
+ * Text that stands beside calls. White space around a call belongs to the call, except before the first, where one line end does:
+ * that is what dialects write between text and call.
+ */
+export function textBeside(text: string, where: { readonly afterCall: boolean; readonly beforeCall: boolean }): string {
+  if (where.afterCall) return text.trim() === "" ? "" : text;
+  return where.beforeCall && text.endsWith("\n") ? text.slice(0, -1) : text;
+}
 
 /** Makes a parser from a reader: reasoning first, and a malformed turn keeps its whole text and no call. */
 export function parser(read: (text: string, options: ParseOptions) => Reading): Dialect["parse"] {

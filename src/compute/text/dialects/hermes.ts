@@ -1,6 +1,6 @@
 /** Hermes and Qwen: `<tool_call>\n{"name": …, "arguments": {…}}\n</tool_call>`, any number of them, after the text. */
 import { TokenizerError, expected } from "../../../errors.ts";
-import { parser, type CallText, type Dialect, type Reading } from "./dialect.ts";
+import { parser, textBeside, type CallText, type Dialect, type Reading } from "./dialect.ts";
 import { dumpCall, readCall } from "./json-call.ts";
 
 const OPEN = "<tool_call>";
@@ -26,7 +26,7 @@ function read(text: string): Reading {
     const open = text.indexOf(OPEN, at);
     const between = text.slice(at, open < 0 ? undefined : open);
     if (between.includes(CLOSE)) return { malformed: `${CLOSE} without ${OPEN}` };
-    content += textAround(between, calls.length > 0, open >= 0);
+    content += textBeside(between, { afterCall: calls.length > 0, beforeCall: open >= 0 });
     if (open < 0) return { content, calls };
     const found = readCall(text, open + OPEN.length, ["arguments"]);
     if ("malformed" in found) return found;
@@ -34,10 +34,4 @@ function read(text: string): Reading {
     calls.push(found.call);
     at = found.end + CLOSE.length;
   }
-}
-
-/** Text beside calls: white space around a call belongs to the call, except before the first, where one line end does. */
-function textAround(text: string, afterCall: boolean, beforeCall: boolean): string {
-  if (afterCall) return text.trim() === "" ? "" : text;
-  return beforeCall && text.endsWith("\n") ? text.slice(0, -1) : text;
 }

@@ -2,7 +2,7 @@
 import { dumpJson, parseJsonPrefix, parseJsonStrict } from "../../../json.ts";
 import { messageOf } from "../../../errors.ts";
 import type { JsonObject } from "../../../types.ts";
-import { isObject, type CallText } from "./dialect.ts";
+import { isObject, type CallText, type FoundCall } from "./dialect.ts";
 
 /** As chat templates write it: the name between quotes, the arguments as Python's json.dumps. */
 export function dumpCall(call: CallText, key: string): string {
@@ -10,7 +10,7 @@ export function dumpCall(call: CallText, key: string): string {
 }
 
 /** Reads the call at `start`; `keys` are the names under which arguments may stand. */
-export function readCall(text: string, start: number, keys: readonly string[]): { readonly call: CallText; readonly end: number } | { readonly malformed: string } {
+export function readCall(text: string, start: number, keys: readonly string[]): FoundCall {
   try {
     const { value, end } = parseJsonPrefix(text, start);
     if (!isObject(value)) return { malformed: "the call is not a JSON object" };

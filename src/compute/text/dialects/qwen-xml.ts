@@ -5,7 +5,8 @@
 import { TokenizerError, expected } from "../../../errors.ts";
 import { FORBIDDEN_KEYS, dumpJson, parseJsonStrict } from "../../../json.ts";
 import type { Json, ToolSpec } from "../../../types.ts";
-import { isObject, parser, type CallText, type Dialect, type ParseOptions, type Reading } from "./dialect.ts";
+import { isObject, parser, textBeside } from "./dialect.ts";
+import type { CallText, Dialect, FoundCall, ParseOptions, Reading } from "./dialect.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
@@ -46,7 +47,7 @@ function read(text: string, options: ParseOptions): Reading {
     const between = text.slice(at, open < 0 ? undefined : open);
     const stray = MARKS.find((mark) => between.includes(mark));
     if (stray !== undefined) return { malformed: `${stray} without ${OPEN}` };
-    content += calls.length > 0 ? (between.trim() === "" ? "" : between) : open >= 0 && between.endsWith("\n") ? between.slice(0, -1) : between;
+    content += textBeside(between, { afterCall: calls.length > 0, beforeCall: open >= 0 });
     if (open < 0) return { content, calls };
     const found = readFunction(text, open + OPEN.length, options);
     if ("malformed" in found) return found;
@@ -55,7 +56,7 @@ function read(text: string, options: ParseOptions): Reading {
   }
 }
 
-function readFunction(text: string, start: number, options: ParseOptions): { readonly call: CallText; readonly end: number } | { readonly malformed: string } {
+function readFunction(text: string, start: number, options: ParseOptions): FoundCall {
   const head = matchAt(FUNCTION, text, start);
   if (head === null) return { malformed: `${OPEN} is not followed by <function=name>` };
   const name = head[1]!;
@@ -69,7 +70,8 @@ function readFunction(text: string, start: number, options: ParseOptions): { rea
     const from = at + parameter[0].length;
     const to = text.indexOf(PARAMETER_CLOSE, from);
     if (to < 0) return { malformed: `the parameter ${key} of ${name} is not closed by ${PARAMETER_CLOSE}` };
-    if (FORBIDDEN_KEYS.has(key) || Object.hasOwn(args, key)) return { malformed: `the parameter ${key} of ${name} is not allowed or there twice` };
+    if (FORBIDDEN_KEYS.has(key)) return { malformed: `the parameter ${key} of ${name} is not allowed` };
+    if (Object.hasOwn(args, key)) return { malformed: `the parameter ${key} of ${name} is there twice` };
     args[key] = typed(text.slice(from, to).replace(/^\n/, "").replace(/\n$/, ""), tool, key);
     at = to + PARAMETER_CLOSE.length;
   }
