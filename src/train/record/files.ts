@@ -59,7 +59,13 @@ export async function appendLines(path: string, lines: readonly string[]): Promi
 export async function readLines(path: string): Promise<{ readonly lines: string[]; readonly bytes: number; readonly torn: number }> {
   const content = await readIfThere(path);
   const bytes = content.lastIndexOf(0x0a) + 1;
-  const lines = bytes === 0 ? [] : content.subarray(0, bytes - 1).toString("utf8").split("\n");
+  const lines =
+    bytes === 0
+      ? []
+      : content
+          .subarray(0, bytes - 1)
+          .toString("utf8")
+          .split("\n");
   return { lines, bytes, torn: content.length - bytes };
 }
 

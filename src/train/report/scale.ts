@@ -15,7 +15,8 @@ export function ticks(low: number, high: number, count = 5): number[] {
 export function tickLabels(values: readonly number[]): string[] {
   const step = Math.abs((values[1] ?? 1) - (values[0] ?? 0)) || 1;
   const size = Math.max(...values.map(Math.abs));
-  if (size >= 1e5 || (size > 0 && size < 1e-3)) return values.map((value) => (value === 0 ? "0" : minus(value.toExponential(size / step >= 10 ? 1 : 0).replace("e+", "e"))));
+  if (size >= 1e5 || (size > 0 && size < 1e-3))
+    return values.map((value) => (value === 0 ? "0" : minus(value.toExponential(size / step >= 10 ? 1 : 0).replace("e+", "e"))));
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   return values.map((value) => minus((Math.abs(value) < step / 1e6 ? 0 : value).toFixed(digits)));
 }
