@@ -15,6 +15,8 @@ test("ticks are round and cover the range; labels tell them apart", () => {
   expect(tickLabels([-1, 0, 1])).toEqual(["−1", "0", "1"]);
   expect(tickLabels([0, 1e-5, 2e-5])).toEqual(["0", "1e−5", "2e−5"]);
   expect(tickLabels([0, 200_000])).toEqual(["0", "2e5"]);
+  expect(tickLabels([1e6, 1.5e6, 2e6])).toEqual(["1.0e6", "1.5e6", "2.0e6"]);
+  expect(tickLabels([-5e-5, 0, 5e-5, 1e-4])).toEqual(["−0.5e−4", "0", "0.5e−4", "1.0e−4"]);
 });
 
 test("rates fill 0 to 1, numbers their own range, and zero is a floor for what is not negative", () => {
@@ -25,19 +27,22 @@ test("rates fill 0 to 1, numbers their own range, and zero is a floor for what i
   expect(range([Number.NaN], "number")).toEqual({ low: 0, high: 1 });
 });
 
-test("smoothing keeps a constant and the middle of a line, and leaves gaps out", () => {
-  const points = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((x) => ({ x, y: 2 * x }));
-  expect(smooth(points)[4]?.y).toBeCloseTo(8, 12);
+test("smoothing keeps a constant and the middle of a line; few points stay, and gaps are left out", () => {
+  const points = Array.from({ length: 41 }, (_, x) => ({ x, y: 2 * x }));
+  expect(smooth(points)[20]?.y).toBeCloseTo(40, 12);
   expect(smooth(points.map(({ x }) => ({ x, y: 3 }))).every(({ y }) => Math.abs(y - 3) < 1e-12)).toBe(true);
-  expect(
-    smooth([
-      { x: 0, y: 1 },
-      { x: 1, y: Number.NaN },
-      { x: 2, y: 1 },
-    ]),
-  ).toEqual([
+  // A spike of 1 with deviation 41 / 40: its share is 1 / sum of exp(-d^2 / 2 s^2) over d = -4..4.
+  const weights = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map((d) => Math.exp(-0.5 * (d / 1.025) ** 2));
+  const spike = points.map(({ x }) => ({ x, y: x === 20 ? 1 : 0 }));
+  expect(smooth(spike)[20]?.y).toBeCloseTo(1 / weights.reduce((a, b) => a + b), 12);
+  const few = [
     { x: 0, y: 1 },
-    { x: 2, y: 1 },
+    { x: 1, y: Number.NaN },
+    { x: 2, y: 5 },
+  ];
+  expect(smooth(few)).toEqual([
+    { x: 0, y: 1 },
+    { x: 2, y: 5 },
   ]);
   expect(thin([0, 1, 2, 3, 4, 5], 2)).toEqual([0, 3, 5]);
 });
