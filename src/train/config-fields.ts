@@ -1,6 +1,6 @@
 /** Fields of the closed configuration: each refuses what it is not, naming what was expected, what was found and what it is for. */
 import { z } from "zod";
-import type { Json, JsonObject } from "../types.ts";
+import type { JsonObject } from "../types.ts";
 
 interface Range {
   readonly above?: number;
@@ -41,14 +41,17 @@ export function text(pattern: RegExp, want: string, about: string): z.ZodType<st
 export function listOf<const T extends string>(words: readonly T[], fallback: readonly T[], about: string): Field<readonly T[]> {
   const want = `a list of ${words.map((word) => `"${word}"`).join(", ")}, each at most once`;
   const ok = (value: unknown): value is readonly T[] =>
-    Array.isArray(value) && value.length > 0 && new Set(value).size === value.length && value.every((item) => words.some((word) => word === item));
+    Array.isArray(value) &&
+    value.length > 0 &&
+    new Set(value).size === value.length &&
+    value.every((item) => words.some((word) => word === item));
   return field(ok, want, about).default(fallback);
 }
 
 /** An object with a name and JSON options that somebody else reads. */
 export function namedOptions(about: string): z.ZodType<JsonObject & { readonly name: string }> {
   const ok = (value: unknown): value is JsonObject & { readonly name: string } => {
-    const parsed = z.record(z.string(), z.json() as z.ZodType<Json>).safeParse(value);
+    const parsed = z.record(z.string(), z.json()).safeParse(value);
     return parsed.success && typeof parsed.data.name === "string" && parsed.data.name !== "";
   };
   return field(ok, 'an object with a "name" and JSON options', about);

@@ -9,7 +9,7 @@ import { flag, listOf, namedOptions, oneOf, real, show, text, whole } from "./co
 import { fingerprint } from "./record/fingerprint.ts";
 
 /** The matrices of a transformer block that LoRA can adapt. */
-export const LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const;
+const LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const;
 
 const path = text(/\S/, "a folder, a .gguf or .safetensors file, or a hub id", "which model to train");
 
@@ -83,9 +83,16 @@ const train = z.strictObject({
 });
 
 const inputSchema = z.strictObject({
-  name: text(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, "a folder name of letters, digits, dot, dash and underscore", "the run is kept in runs/<name>"),
+  name: text(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
+    "a folder name of letters, digits, dot, dash and underscore",
+    "the run is kept in runs/<name>",
+  ),
   seed: whole({ min: 0, max: 4_294_967_295 }, 0, "the address of all randomness"),
-  model: z.preprocess(withAdapter, z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) })),
+  model: z.preprocess(
+    withAdapter,
+    z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) }),
+  ),
   env: namedOptions("which environment, with its own options"),
   algo: z.discriminatedUnion("name", [grpo, sft], { error: (issue) => choiceProblem(issue.input, "name", ["grpo", "sft"]) }),
   rollout: rollout.prefault({}),
@@ -113,7 +120,10 @@ export function parseTrainConfig(input: unknown): TrainConfig {
   const parsed = inputSchema.safeParse(input, { reportInput: true });
   const problems = parsed.success ? crossChecks(parsed.data) : parsed.error.issues.flatMap((issue) => explain(issue));
   if (problems.length === 1) throw new ConfigError(problems[0] ?? "");
-  if (problems.length > 1) throw new ConfigError(`${problems.length} problems in the configuration: ${problems.map((problem, i) => `(${i + 1}) ${problem}`).join(" ")}`);
+  if (problems.length > 1)
+    throw new ConfigError(
+      `${problems.length} problems in the configuration: ${problems.map((problem, i) => `(${i + 1}) ${problem}`).join(" ")}`,
+    );
   const config = parsed.data as Resolved;
   return { ...config, optim: { ...config.optim, learningRate: config.optim.learningRate ?? defaultLearningRate(config) } };
 }
@@ -134,9 +144,14 @@ function defaultLearningRate({ algo, model: { adapter } }: Resolved): number {
 }
 
 function crossChecks(config: Resolved): string[] {
-  const { optim: { warmupSteps }, train: { steps } } = config;
+  const {
+    optim: { warmupSteps },
+    train: { steps },
+  } = config;
   if (warmupSteps < steps) return [];
-  return [`optim.warmupSteps: expected fewer than train.steps (${steps}), got ${warmupSteps}; the full learning rate would never be reached`];
+  return [
+    `optim.warmupSteps: expected fewer than train.steps (${steps}), got ${warmupSteps}; the full learning rate would never be reached`,
+  ];
 }
 
 function explain(issue: z.core.$ZodIssue): string[] {
@@ -148,7 +163,9 @@ function explain(issue: z.core.$ZodIssue): string[] {
 
 /** LoRA unless said otherwise. */
 function withAdapter(input: unknown): unknown {
-  return typeof input === "object" && input !== null && !Array.isArray(input) && !("adapter" in input) ? { ...input, adapter: "lora" } : input;
+  return typeof input === "object" && input !== null && !Array.isArray(input) && !("adapter" in input)
+    ? { ...input, adapter: "lora" }
+    : input;
 }
 
 function choiceProblem(input: unknown, key: string, words: readonly string[]): string {
@@ -158,7 +175,8 @@ function choiceProblem(input: unknown, key: string, words: readonly string[]): s
 
 function unknownKey(section: string, key: string): string {
   const where = section === "" ? "" : `${section}: `;
-  if (SECTIONS[section]?.includes(key)) return `${where}key ${key} has no effect with this ${section === "algo" ? "algorithm" : "adapter"}; leave it out`;
+  if (SECTIONS[section]?.includes(key))
+    return `${where}key ${key} has no effect with this ${section === "algo" ? "algorithm" : "adapter"}; leave it out`;
   const inside = nearest(key, SECTIONS[section] ?? []);
   if (inside !== null) return `${where}unknown key ${key} (did you mean ${inside}?)`;
   const elsewhere = Object.entries(SECTIONS).find(([name, keys]) => name !== section && nearest(key, keys) !== null);

@@ -29,15 +29,24 @@ export interface Plan {
   /** Passes over the train split. */
   readonly epochs: number;
   readonly evalTasks: number;
-  readonly memoryBytes: { readonly weights: number; readonly optimiser: number; readonly activations: number; readonly cache: number; readonly total: number };
+  readonly memoryBytes: {
+    readonly weights: number;
+    readonly optimiser: number;
+    readonly activations: number;
+    readonly cache: number;
+    readonly total: number;
+  };
 }
 
 /** Throws a ConfigError if the configuration and the facts do not fit. */
 export function plan(config: TrainConfig, facts: PlanFacts): Plan {
   const { rollout, train, algo } = config;
-  if (facts.trainTasks < 1) throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
+  if (facts.trainTasks < 1)
+    throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
   if (rollout.maxTokens >= facts.contextLength) {
-    throw new ConfigError(expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"));
+    throw new ConfigError(
+      expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"),
+    );
   }
   const completionsPerStep = rollout.tasksPerStep * (algo.name === "grpo" ? algo.groupSize : 1);
   const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
@@ -75,12 +84,14 @@ export function planLines(config: TrainConfig, made: Plan): string[] {
   const { rollout, algo, train } = config;
   const group = algo.name === "grpo" ? ` x ${algo.groupSize} samples` : "";
   const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
+  const { weights, optimiser, activations, cache, total } = made.memoryBytes;
+  const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
+  const completions = `${rollout.tasksPerStep} tasks${group} = ${made.completionsPerStep} completions`;
   return [
-    `each step   ${rollout.tasksPerStep} tasks${group} = ${made.completionsPerStep} completions, at most ${count(made.tokensPerStep)} sampled tokens`,
-    `the run     ${made.steps} steps, ${made.epochs.toFixed(2)} passes over the train split, at most ${count(made.tokensTotal)} sampled tokens`,
+    `each step   ${completions}, at most ${count(made.tokensPerStep)} sampled tokens`,
+    `the run     ${made.steps} steps = ${made.epochs.toFixed(2)} passes over the train split, at most ${count(made.tokensTotal)} tokens`,
     `evaluation  ${evaluation}`,
-    `memory      about ${gigabytes(made.memoryBytes.total)} (weights ${gigabytes(made.memoryBytes.weights)}, optimiser ${gigabytes(made.memoryBytes.optimiser)}, ` +
-      `activations ${gigabytes(made.memoryBytes.activations)}, cache ${gigabytes(made.memoryBytes.cache)})`,
+    `memory      about ${gigabytes(total)} (${parts.join(", ")})`,
     `hash        ${made.hash.slice(0, 16)}`,
   ];
 }

@@ -11,10 +11,17 @@ export function transpiled(paths: readonly string[]): string {
   writeFileSync(join(root, "package.json"), '{"type":"module"}');
   const files = paths.flatMap((path) => {
     if (path.endsWith(".ts")) return [path];
-    return readdirSync(join("src", path), { recursive: true, encoding: "utf8" }).map((name) => join(path, name)).filter((name) => name.endsWith(".ts"));
+    return readdirSync(join("src", path), { recursive: true, encoding: "utf8" })
+      .map((name) => join(path, name))
+      .filter((name) => name.endsWith(".ts"));
   });
   for (const file of files) {
-    const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022, rewriteRelativeImportExtensions: true, verbatimModuleSyntax: true };
+    const compilerOptions = {
+      module: ts.ModuleKind.ESNext,
+      target: ts.ScriptTarget.ES2022,
+      rewriteRelativeImportExtensions: true,
+      verbatimModuleSyntax: true,
+    };
     const { outputText } = ts.transpileModule(readFileSync(join("src", file), "utf8"), { compilerOptions });
     const target = join(root, "src", file.replace(/\.ts$/, ".js"));
     mkdirSync(dirname(target), { recursive: true });

@@ -5,11 +5,27 @@ import { type PlanFacts, plan, planLines } from "../../src/train/plan.ts";
 import type { Json } from "../../src/types.ts";
 
 const least = { name: "demo", model: { path: "models/tiny" }, env: { name: "arithmetic", digits: 2 }, algo: { name: "grpo" } };
-const facts: PlanFacts = { trainTasks: 400, testTasks: 50, contextLength: 2048, parameters: 1e8, trainable: 1e6, layers: 10, hidden: 100, intermediate: 200, vocabulary: 1000, cachePerTokenLayer: 64 };
+const facts: PlanFacts = {
+  trainTasks: 400,
+  testTasks: 50,
+  contextLength: 2048,
+  parameters: 1e8,
+  trainable: 1e6,
+  layers: 10,
+  hidden: 100,
+  intermediate: 200,
+  vocabulary: 1000,
+  cachePerTokenLayer: 64,
+};
 
 /** A JSON value of the same kind that is another allowed one; null if there is no single-key change. */
 function changed(path: string, value: Json): Json {
-  const words: Record<string, string> = { "algo.klEstimator": "k1", "algo.reduction": "constant", "algo.scale": "none", "optim.schedule": "cosine" };
+  const words: Record<string, string> = {
+    "algo.klEstimator": "k1",
+    "algo.reduction": "constant",
+    "algo.scale": "none",
+    "optim.schedule": "cosine",
+  };
   if (path in words) return words[path] ?? null;
   if (typeof value === "string") return `${value}2`;
   if (typeof value === "boolean") return !value;
@@ -20,7 +36,7 @@ function changed(path: string, value: Json): Json {
 
 function leaves(value: Json, path = ""): string[] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [path];
-  return Object.entries(value).flatMap(([key, inner]) => leaves(inner as Json, path === "" ? key : `${path}.${key}`));
+  return Object.entries(value).flatMap(([key, inner]) => leaves(inner, path === "" ? key : `${path}.${key}`));
 }
 
 function edited(config: TrainConfig, path: string): unknown {
@@ -35,16 +51,35 @@ function edited(config: TrainConfig, path: string): unknown {
 test("defaults are filled in, and a resolved configuration resolves to itself", () => {
   const config = parseTrainConfig(least);
   expect(config.algo).toEqual({
-    name: "grpo", groupSize: 8, clipLow: 0.2, clipHigh: 0.2, klCoef: 0, klEstimator: "k3", reduction: "token-mean", scale: "group-sample-std", maskTruncated: false, epochsPerBatch: 1,
+    name: "grpo",
+    groupSize: 8,
+    clipLow: 0.2,
+    clipHigh: 0.2,
+    klCoef: 0,
+    klEstimator: "k3",
+    reduction: "token-mean",
+    scale: "group-sample-std",
+    maskTruncated: false,
+    epochsPerBatch: 1,
   });
   expect(config.model).toMatchObject({ adapter: "lora", rank: 16, alpha: 32 });
-  expect(config.optim).toEqual({ learningRate: 1e-5, schedule: "constant", warmupSteps: 0, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 });
+  expect(config.optim).toEqual({
+    learningRate: 1e-5,
+    schedule: "constant",
+    warmupSteps: 0,
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+    weightDecay: 0,
+    maxGradNorm: 1,
+  });
   expect(parseTrainConfig(configJson(config))).toEqual(config);
   expect(planHash(parseTrainConfig(configJson(config)))).toBe(planHash(config));
 });
 
 test("the default learning rate follows the method and the adapter", () => {
-  const rate = (algo: string, adapter: string): number => parseTrainConfig({ ...least, model: { path: "m", adapter }, algo: { name: algo } }).optim.learningRate;
+  const rate = (algo: string, adapter: string): number =>
+    parseTrainConfig({ ...least, model: { path: "m", adapter }, algo: { name: algo } }).optim.learningRate;
   expect([rate("grpo", "full"), rate("grpo", "lora"), rate("sft", "full"), rate("sft", "lora")]).toEqual([1e-6, 1e-5, 2e-5, 2e-4]);
 });
 
@@ -54,44 +89,103 @@ test("each key, changed, changes the hash", () => {
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
   expect(paths.length).toBe(37);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
-  hashes.push(planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })), planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })));
+  hashes.push(
+    planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+  );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
 });
 
 test.each<[string, object, string]>([
   ["a misspelled key", { algo: { name: "grpo", klCoeff: 0.1 } }, "algo: unknown key klCoeff (did you mean klCoef?)"],
   ["a key of another section", { learningRate: 1e-5 }, "unknown key learningRate (did you mean optim.learningRate?)"],
-  ["a key that is like none", { train: { wibble: 1 } }, "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints"],
-  ["a key of another algorithm", { algo: { name: "sft", groupSize: 8 } }, "algo: key groupSize has no effect with this algorithm; leave it out"],
-  ["a key of the other adapter", { model: { path: "m", adapter: "full", rank: 8 } }, "model: key rank has no effect with this adapter; leave it out"],
-  ["a group of one", { algo: { name: "grpo", groupSize: 1 } }, "algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task; group baseline needs >= 2 samples"],
-  ["a truthy string", { algo: { name: "grpo", maskTruncated: "false" } }, 'algo.maskTruncated: expected true or false, got "false"; whether cut completions are left out of the loss'],
-  ["a boolean for a word", { algo: { name: "grpo", scale: true } }, 'algo.scale: expected "none" or "group-sample-std" or "group-population-std", got true; what centred rewards are divided by'],
-  ["a number as text", { optim: { learningRate: "1e-5" } }, 'optim.learningRate: expected a number above 0 and at most 1, got "1e-5"; step size of AdamW'],
-  ["not a number", { rollout: { temperature: Number.NaN } }, "rollout.temperature: expected a number above 0 and at most 10, got NaN; sampling temperature"],
+  [
+    "a key that is like none",
+    { train: { wibble: 1 } },
+    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints",
+  ],
+  [
+    "a key of another algorithm",
+    { algo: { name: "sft", groupSize: 8 } },
+    "algo: key groupSize has no effect with this algorithm; leave it out",
+  ],
+  [
+    "a key of the other adapter",
+    { model: { path: "m", adapter: "full", rank: 8 } },
+    "model: key rank has no effect with this adapter; leave it out",
+  ],
+  [
+    "a group of one",
+    { algo: { name: "grpo", groupSize: 1 } },
+    "algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task; group baseline needs >= 2 samples",
+  ],
+  [
+    "a truthy string",
+    { algo: { name: "grpo", maskTruncated: "false" } },
+    'algo.maskTruncated: expected true or false, got "false"; whether cut completions are left out of the loss',
+  ],
+  [
+    "a boolean for a word",
+    { algo: { name: "grpo", scale: true } },
+    'algo.scale: expected "none" or "group-sample-std" or "group-population-std", got true; what centred rewards are divided by',
+  ],
+  [
+    "a number as text",
+    { optim: { learningRate: "1e-5" } },
+    'optim.learningRate: expected a number above 0 and at most 1, got "1e-5"; step size of AdamW',
+  ],
+  [
+    "not a number",
+    { rollout: { temperature: Number.NaN } },
+    "rollout.temperature: expected a number above 0 and at most 10, got NaN; sampling temperature",
+  ],
   ["an unknown algorithm", { algo: { name: "ppo" } }, 'algo.name: expected "grpo" or "sft", got "ppo"'],
   ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora"'],
-  ["a missing model", { model: {} }, "model.path: expected a folder, a .gguf or .safetensors file, or a hub id, got nothing; which model to train"],
-  ["an environment without a name", { env: "arithmetic" }, 'env: expected an object with a "name" and JSON options, got "arithmetic"; which environment, with its own options'],
+  [
+    "a missing model",
+    { model: {} },
+    "model.path: expected a folder, a .gguf or .safetensors file, or a hub id, got nothing; which model to train",
+  ],
+  [
+    "an environment without a name",
+    { env: "arithmetic" },
+    'env: expected an object with a "name" and JSON options, got "arithmetic"; which environment, with its own options',
+  ],
   ["a section that is no object", { train: 5 }, "train: expected an object, got 5"],
-  ["a name that leaves the folder", { name: "../x" }, 'name: expected a folder name of letters, digits, dot, dash and underscore, got "../x"; the run is kept in runs/<name>'],
-  ["a warm-up longer than the run", { optim: { warmupSteps: 100 } }, "optim.warmupSteps: expected fewer than train.steps (100), got 100; the full learning rate would never be reached"],
+  [
+    "a name that leaves the folder",
+    { name: "../x" },
+    'name: expected a folder name of letters, digits, dot, dash and underscore, got "../x"; the run is kept in runs/<name>',
+  ],
+  [
+    "a warm-up longer than the run",
+    { optim: { warmupSteps: 100 } },
+    "optim.warmupSteps: expected fewer than train.steps (100), got 100; the full learning rate would never be reached",
+  ],
 ])("%s is refused by name", (_what, change, message) => {
   expect(() => parseTrainConfig({ ...least, ...change })).toThrow(new ConfigError(message));
 });
 
 test("several problems are told at once, on one line", () => {
   const wrong = { ...least, seed: -1, algo: { name: "grpo", clip: 0.2 } };
-  expect(() => parseTrainConfig(wrong)).toThrow(/^2 problems in the configuration: \(1\) seed: expected .* got -1; the address of all randomness \(2\) algo: unknown key clip.*$/);
+  expect(() => parseTrainConfig(wrong)).toThrow(
+    /^2 problems in the configuration: \(1\) seed: expected .* got -1; the address of all randomness \(2\) algo: unknown key clip.*$/,
+  );
 });
 
 test("the plan counts completions, tokens, passes and memory", () => {
-  const config = parseTrainConfig({ ...least, rollout: { tasksPerStep: 4, maxTokens: 100, maxTurns: 3 }, train: { steps: 50, microBatchTokens: 1000 } });
+  const config = parseTrainConfig({
+    ...least,
+    rollout: { tasksPerStep: 4, maxTokens: 100, maxTurns: 3 },
+    train: { steps: 50, microBatchTokens: 1000 },
+  });
   const made = plan(config, facts);
   expect(made).toMatchObject({ completionsPerStep: 32, tokensPerStep: 9600, tokensTotal: 480_000, steps: 50, epochs: 0.5, evalTasks: 50 });
   // 4 x 1e8; 12 x 1e6; 4 x 1000 x (10 x (1200 + 1200) + 3000); 4 x 32 x 300 x 10 x 64
   expect(made.memoryBytes).toEqual({ weights: 4e8, optimiser: 1.2e7, activations: 1.08e8, cache: 24_576_000, total: 5.2e8 });
   expect(planLines(config, made)[0]).toBe("each step   4 tasks x 8 samples = 32 completions, at most 9,600 sampled tokens");
-  expect(() => plan(config, { ...facts, contextLength: 100 })).toThrow("rollout.maxTokens: expected less than the model's context of 100, got 100; lower it");
+  expect(() => plan(config, { ...facts, contextLength: 100 })).toThrow(
+    "rollout.maxTokens: expected less than the model's context of 100, got 100; lower it",
+  );
   expect(() => plan(config, { ...facts, trainTasks: 0 })).toThrow("env: train split: expected at least 1 task, got 0");
 });

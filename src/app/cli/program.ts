@@ -33,14 +33,17 @@ function createProgram(services: CliServices): Command {
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
       writeErr: (text) => void stderr.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, `${painter(wantsColour(stderr, environment))("error:", "red", "bold")} `)),
+      outputError: (text, write) =>
+        write(text.replace(/^error: /, `${painter(wantsColour(stderr, environment))("error:", "red", "bold")} `)),
       getOutHasColors: () => wantsColour(stdout, environment),
       getErrHasColors: () => wantsColour(stderr, environment),
       getOutHelpWidth: () => stdout.columns ?? 100,
       getErrHelpWidth: () => stderr.columns ?? 100,
     })
     .configureHelp(helpStyle(paint))
-    .addHelpText("after", ({ command }) => (command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : ""));
+    .addHelpText("after", ({ command }) =>
+      command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : "",
+    );
   registerInspect(program, services);
   registerReport(program, services);
   return program;
@@ -53,7 +56,11 @@ function helpStyle(paint: Paint): Partial<Help> {
     styleSubcommandText: (text) => paint(text, "cyan"),
     styleOptionText: (text) => paint(text, "green"),
     styleArgumentText: (text) => paint(text, "yellow"),
-    subcommandTerm: (command) => [command.name(), ...command.registeredArguments.map((argument) => (argument.required ? `<${argument.name()}>` : `[${argument.name()}]`))].join(" "),
+    subcommandTerm: (command) =>
+      [
+        command.name(),
+        ...command.registeredArguments.map((argument) => (argument.required ? `<${argument.name()}>` : `[${argument.name()}]`)),
+      ].join(" "),
   };
 }
 
@@ -61,7 +68,9 @@ function helpStyle(paint: Paint): Partial<Help> {
 function describe(cause: unknown, environment: NodeJS.ProcessEnv): string {
   if (!(cause instanceof Error)) return String(cause);
   if ((environment.FLYWHEEL_DEBUG ?? "") !== "") return cause.stack ?? cause.message;
-  return cause instanceof FlywheelError ? cause.message.replaceAll("\n", " ") : `${cause.name}: ${cause.message} (FLYWHEEL_DEBUG=1 shows where)`;
+  return cause instanceof FlywheelError
+    ? cause.message.replaceAll("\n", " ")
+    : `${cause.name}: ${cause.message} (FLYWHEEL_DEBUG=1 shows where)`;
 }
 
 function packageVersion(): string {

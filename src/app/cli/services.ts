@@ -3,7 +3,7 @@ import type { Decode } from "../../train/report/token-text.ts";
 import type { JsonObject } from "../../types.ts";
 import type { Terminal } from "./ui/colour.ts";
 
-export interface OutputStream extends Terminal {
+interface OutputStream extends Terminal {
   write(text: string): unknown;
 }
 

@@ -2,7 +2,7 @@
 import { ConfigError, expected } from "../../errors.ts";
 import { integer, rng } from "../../random.ts";
 
-export interface Interval {
+interface Interval {
   readonly low: number;
   readonly high: number;
 }
@@ -22,7 +22,7 @@ export function wilson(successes: number, trials: number, z = Z95): Interval {
   return { low: successes === 0 ? 0 : Math.max(0, middle - half), high: successes === trials ? 1 : Math.min(1, middle + half) };
 }
 
-export interface PairedRates {
+interface PairedRates {
   readonly tasks: number;
   readonly before: number;
   readonly after: number;
@@ -70,7 +70,7 @@ function mcnemar(gained: number, lost: number): number {
   return Math.min(1, 2 * tail);
 }
 
-export interface PairedBootstrap {
+interface PairedBootstrap {
   readonly difference: number;
   readonly interval: Interval;
 }
@@ -79,7 +79,11 @@ export interface PairedBootstrap {
  * Mean difference of two lists of scores of the same tasks, with a 95 % percentile interval over resampled tasks. The draws are
  * counter-based: equal input gives equal intervals.
  */
-export function pairedBootstrap(before: readonly number[], after: readonly number[], options: { readonly draws?: number; readonly seed?: number } = {}): PairedBootstrap {
+export function pairedBootstrap(
+  before: readonly number[],
+  after: readonly number[],
+  options: { readonly draws?: number; readonly seed?: number } = {},
+): PairedBootstrap {
   const { draws = 2000, seed = 0 } = options;
   checkPaired(before, after);
   const gains = before.map((score, i) => (after[i] ?? 0) - score);
@@ -87,7 +91,10 @@ export function pairedBootstrap(before: readonly number[], after: readonly numbe
     const key = rng(seed, "bootstrap", draw);
     return gains.reduce((sum, _gain, i) => sum + (gains[integer(key, gains.length, i)] ?? 0), 0) / gains.length;
   }).sort((a, b) => a - b);
-  return { difference: gains.reduce((a, b) => a + b, 0) / gains.length, interval: { low: quantile(means, 0.025), high: quantile(means, 0.975) } };
+  return {
+    difference: gains.reduce((a, b) => a + b, 0) / gains.length,
+    interval: { low: quantile(means, 0.025), high: quantile(means, 0.975) },
+  };
 }
 
 /** Linear interpolation between the two nearest order statistics. */
@@ -101,7 +108,8 @@ function quantile(sorted: readonly number[], probability: number): number {
 /** Chance that at least one of k samples is right, given `right` of `samples` (unbiased; Chen et al. 2021, arXiv:2107.03374). */
 export function passAtK(samples: number, right: number, k: number): number {
   checkCounts(right, samples);
-  if (!Number.isInteger(k) || k < 1 || k > samples) throw new ConfigError(expected("pass@k: k", `an integer from 1 to ${samples}`, String(k)));
+  if (!Number.isInteger(k) || k < 1 || k > samples)
+    throw new ConfigError(expected("pass@k: k", `an integer from 1 to ${samples}`, String(k)));
   if (samples - right < k) return 1;
   let allWrong = 1;
   for (let i = samples - right + 1; i <= samples; i++) allWrong *= 1 - k / i;
@@ -116,6 +124,8 @@ function checkCounts(successes: number, trials: number): void {
 
 function checkPaired(before: readonly unknown[], after: readonly unknown[]): void {
   if (before.length === 0 || before.length !== after.length) {
-    throw new ConfigError(expected("paired comparison", "the same tasks before and after, at least one", `${before.length} and ${after.length}`));
+    throw new ConfigError(
+      expected("paired comparison", "the same tasks before and after, at least one", `${before.length} and ${after.length}`),
+    );
   }
 }

@@ -6,13 +6,23 @@ import { readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { z } from "zod";
 import { RunError, expected, messageOf } from "../../errors.ts";
-import type { Json, JsonObject } from "../../types.ts";
-import { hasCode, listFolder, makeFolder, removeTemporaries, sha256File, syncFolder, syncTree, temporaryName, writeWhole } from "./files.ts";
+import type { JsonObject } from "../../types.ts";
+import {
+  hasCode,
+  listFolder,
+  makeFolder,
+  removeTemporaries,
+  sha256File,
+  syncFolder,
+  syncTree,
+  temporaryName,
+  writeWhole,
+} from "./files.ts";
 import { fingerprint } from "./fingerprint.ts";
 
 const MANIFEST = "manifest.json";
 
-const jsonSchema: z.ZodType<JsonObject> = z.record(z.string(), z.json() as z.ZodType<Json>);
+const jsonSchema: z.ZodType<JsonObject> = z.record(z.string(), z.json());
 const manifestSchema = z.strictObject({
   format: z.literal(1),
   step: z.int().nonnegative(),
@@ -26,7 +36,7 @@ const manifestSchema = z.strictObject({
   /** Hash of all the other fields. */
   seal: z.string(),
 });
-export type CheckpointManifest = z.infer<typeof manifestSchema>;
+type CheckpointManifest = z.infer<typeof manifestSchema>;
 
 export interface Checkpoint {
   readonly name: string;
@@ -42,7 +52,7 @@ export interface CheckpointHome {
   readonly lastStep: number;
 }
 
-export interface CheckpointOptions {
+interface CheckpointOptions {
   readonly step: number;
   /** Writes weights, moments and counters into the given folder (`engine.save`). */
   readonly save: (folder: string) => Promise<void>;
@@ -69,7 +79,15 @@ export async function writeCheckpoint(run: CheckpointHome, options: CheckpointOp
   await makeFolder(temporary);
   try {
     await save(temporary);
-    const body = { format: 1 as const, step, configHash: run.configHash, ledgerLines: run.lastStep, score, files: await hashTree(temporary), extra };
+    const body = {
+      format: 1 as const,
+      step,
+      configHash: run.configHash,
+      ledgerLines: run.lastStep,
+      score,
+      files: await hashTree(temporary),
+      extra,
+    };
     const manifest: CheckpointManifest = { ...body, seal: fingerprint(body) };
     await writeWhole(join(temporary, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     await syncTree(temporary);
@@ -87,7 +105,9 @@ export async function writeCheckpoint(run: CheckpointHome, options: CheckpointOp
  * The newest checkpoint whose hashes hold, or null; `damaged` states for each newer one what is wrong with it.
  * Every file is read, so this takes about a second a gigabyte.
  */
-export async function readCheckpoint(run: CheckpointHome): Promise<{ readonly checkpoint: Checkpoint | null; readonly damaged: readonly string[] }> {
+export async function readCheckpoint(
+  run: CheckpointHome,
+): Promise<{ readonly checkpoint: Checkpoint | null; readonly damaged: readonly string[] }> {
   const home = join(run.folder, "checkpoints");
   const damaged: string[] = [];
   for (const name of (await checkpointNames(home)).reverse()) {
@@ -139,8 +159,10 @@ async function verify(home: string, name: string, run: CheckpointHome): Promise<
   }
   for (const [path, { bytes, sha256 }] of Object.entries(manifest.files)) {
     const found = await sizeOf(join(folder, path));
-    if (found !== bytes) throw new RunError(expected(`${where}, file ${path}`, `${bytes} bytes`, found === null ? "no file" : `${found} bytes`));
-    if ((await sha256File(join(folder, path))) !== sha256) throw new RunError(expected(`${where}, file ${path}`, "the written content", "another one"));
+    if (found !== bytes)
+      throw new RunError(expected(`${where}, file ${path}`, `${bytes} bytes`, found === null ? "no file" : `${found} bytes`));
+    if ((await sha256File(join(folder, path))) !== sha256)
+      throw new RunError(expected(`${where}, file ${path}`, "the written content", "another one"));
   }
   return { name, folder, manifest };
 }

@@ -43,13 +43,17 @@ export async function writeWhole(path: string, text: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
-/** Appends lines (given without line ends) in one write, durable on return. */
+/** Appends lines (given without line ends) in one write, durable on return; a write that fails (disk full) is taken back. */
 export async function appendLines(path: string, lines: readonly string[]): Promise<void> {
   if (lines.length === 0) return;
   const file = await open(path, "a");
+  const { size } = await file.stat();
   try {
     await file.writeFile(lines.map((line) => `${line}\n`).join(""));
     await file.sync();
+  } catch (cause) {
+    await file.truncate(size);
+    throw cause;
   } finally {
     await file.close();
   }
@@ -59,7 +63,13 @@ export async function appendLines(path: string, lines: readonly string[]): Promi
 export async function readLines(path: string): Promise<{ readonly lines: string[]; readonly bytes: number; readonly torn: number }> {
   const content = await readIfThere(path);
   const bytes = content.lastIndexOf(0x0a) + 1;
-  const lines = bytes === 0 ? [] : content.subarray(0, bytes - 1).toString("utf8").split("\n");
+  const lines =
+    bytes === 0
+      ? []
+      : content
+          .subarray(0, bytes - 1)
+          .toString("utf8")
+          .split("\n");
   return { lines, bytes, torn: content.length - bytes };
 }
 

@@ -3,10 +3,12 @@ import { createHash } from "node:crypto";
 import type { Json, JsonObject } from "../../types.ts";
 
 /** JSON with sorted keys and no spaces: equal values have equal text. */
-export function canonicalJson(value: Json): string {
+function canonicalJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map((item: Json) => canonicalJson(item)).join(",")}]`;
   if (!isObject(value)) return JSON.stringify(value);
-  const parts = Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] as Json)}`);
+  const parts = Object.keys(value)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] as Json)}`);
   return `{${parts.join(",")}}`;
 }
 

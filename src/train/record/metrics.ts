@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { RunError, expected } from "../../errors.ts";
+import { encodeMetrics } from "../../json.ts";
 
 /** `step` is the training step that the numbers belong to; 0 is before training. */
 export type MetricsRow = { readonly step: number } & { readonly [key: string]: number };
@@ -18,7 +19,7 @@ const rowSchema = z.record(z.string(), z.union([z.number(), z.literal(["NaN", "I
 
 export function encodeMetricsRow(row: MetricsRow): string {
   checkStep(row.step, "metrics row");
-  return JSON.stringify(row, (_key, value: unknown) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value));
+  return encodeMetrics(row);
 }
 
 export function decodeMetricsRow(line: string, where: string): MetricsRow {

@@ -56,7 +56,7 @@ export async function readTrajectories(folder: string, kind: TrajectoryKind, ste
 
 export async function readJsonObject(path: string): Promise<JsonObject> {
   try {
-    return z.record(z.string(), z.json()).parse(JSON.parse(await readFile(path, "utf8"))) as JsonObject;
+    return z.record(z.string(), z.json()).parse(JSON.parse(await readFile(path, "utf8")));
   } catch (cause) {
     throw new RunError(expected(path, "a JSON object", "a missing or damaged file"), { cause });
   }

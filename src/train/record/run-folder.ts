@@ -15,7 +15,7 @@ import { type FolderLock, lockFolder } from "./lock.ts";
 import { type MetricsRow, decodeMetricsRow, encodeMetricsRow } from "./metrics.ts";
 import { readJsonObject, trajectoryFile } from "./read-run.ts";
 
-export interface OpenRunOptions {
+interface OpenRunOptions {
   readonly folder: string;
   readonly config: JsonObject;
   readonly plan: JsonObject;
@@ -121,10 +121,14 @@ async function startRun(run: { folder: string; config: JsonObject; plan: JsonObj
   const names = await listFolder(folder);
   if (names.includes("config.json")) {
     const { lines } = await readLines(join(folder, "ledger.jsonl"));
-    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `a run of ${lines.length} steps`, "use --resume or another --name"));
+    throw new RunError(
+      expected(`run folder ${folder}`, "an empty or new folder", `a run of ${lines.length} steps`, "use --resume or another --name"),
+    );
   }
   // What an opening that died early left behind counts as empty.
-  const foreign = names.filter((name) => !["lock", "plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"].includes(name));
+  const foreign = names.filter(
+    (name) => !["lock", "plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"].includes(name),
+  );
   if (foreign.length > 0) {
     throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `other files (${foreign[0]})`, "use another --name"));
   }
@@ -143,7 +147,9 @@ async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): 
   const stored = await readJsonObject(join(folder, "config.json"));
   if (fingerprint(stored) !== fingerprint(config)) {
     const keys = differences(stored, config).join(", ");
-    throw new RunError(expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys}`, "restore it or use another --name"));
+    throw new RunError(
+      expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys}`, "restore it or use another --name"),
+    );
   }
   const ledger = decodeLedger((await readLines(join(folder, "ledger.jsonl"))).lines, join(folder, "ledger.jsonl"));
   const home = { folder, configHash: fingerprint(config), lastStep: ledger.length };
@@ -151,7 +157,10 @@ async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): 
   const keep = checkpoint?.manifest.step ?? 0;
   await cutAfter(folder, { ledgerLines: keep, lastRow: checkpoint === null ? -1 : keep });
   await dropCheckpointsAfter(folder, checkpoint === null ? -1 : keep);
-  return new Run({ folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes: openingNotes(damaged, checkpoint, ledger.length) }, lock);
+  return new Run(
+    { folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes: openingNotes(damaged, checkpoint, ledger.length) },
+    lock,
+  );
 }
 
 function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null, committed: number): string[] {

@@ -33,7 +33,14 @@ const finish = z.discriminatedUnion("type", [
 ]);
 const span = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("context"), ids: z.array(z.int()) }),
-  z.strictObject({ kind: z.literal("sampled"), ids: z.array(z.int()), logprobs: z.array(float), finish, version: z.int(), temperature: z.number() }),
+  z.strictObject({
+    kind: z.literal("sampled"),
+    ids: z.array(z.int()),
+    logprobs: z.array(float),
+    finish,
+    version: z.int(),
+    temperature: z.number(),
+  }),
 ]);
 const turn = z.strictObject({
   row: z.int(),
@@ -74,7 +81,8 @@ export function encodeRollout(scored: Scored, credit: Credit | null): string {
   }));
   const advantages = credit?.advantages.map((row) => Array.from(row, shortestFloat)) ?? null;
   return JSON.stringify({ trajectory: { ...trajectory, rows }, verdict: given, advantages }, (key, value: unknown) => {
-    if (typeof value === "number" && !Number.isFinite(value)) throw new RunError(expected(`${where}: ${key}`, "a finite number", String(value)));
+    if (typeof value === "number" && !Number.isFinite(value))
+      throw new RunError(expected(`${where}: ${key}`, "a finite number", String(value)));
     return value;
   });
 }
@@ -116,6 +124,7 @@ function checkAligned(trajectory: Trajectory, credit: Credit | null, where: stri
       }
     }
     const given = credit?.advantages[index]?.length;
-    if (credit !== null && given !== sampled) throw new RunError(expected(`${where}: row ${index}`, `${sampled} advantages`, String(given)));
+    if (credit !== null && given !== sampled)
+      throw new RunError(expected(`${where}: row ${index}`, `${sampled} advantages`, String(given)));
   });
 }

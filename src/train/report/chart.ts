@@ -1,5 +1,6 @@
 /** One line chart as SVG: axes, round ticks, legend, raw points behind a smoothed line, points with intervals. */
 import { type Point, range, smooth, thin, tickLabels, ticks } from "./scale.ts";
+import { element, escapeXml, text } from "./svg.ts";
 
 export interface ChartSeries {
   readonly name: string;
@@ -23,7 +24,7 @@ export interface Palette {
   readonly series: readonly string[];
 }
 
-export interface ChartFrame {
+interface ChartFrame {
   readonly width: number;
   readonly height: number;
   readonly palette: Palette;
@@ -35,6 +36,7 @@ const BOTTOM = 36;
 const RIGHT = 18;
 /** Average advance of a character at 12 px in Lato and common system fonts. */
 const ADVANCE = 6.3;
+export const FONT = "Lato, system-ui, sans-serif";
 
 interface Axes {
   readonly left: number;
@@ -54,43 +56,53 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   const yTicks = ticks(bounds.low, bounds.high);
   const labels = tickLabels(yTicks);
   const left = 20 + Math.max(...labels.map((label) => label.length)) * ADVANCE;
-  const first = Math.min(...xs, Infinity);
-  const last = Math.max(...xs, -Infinity);
+  const first = xs.reduce((a, b) => Math.min(a, b), Infinity);
+  const last = xs.reduce((a, b) => Math.max(a, b), -Infinity);
   const [yLow, yHigh] = [yTicks[0] ?? 0, yTicks.at(-1) ?? 1];
   const axes: Axes = {
     left,
-    x: (value) => left + ((last > first ? (value - first) / (last - first) : 0.5) * (width - left - RIGHT)),
+    x: (value) => left + (last > first ? (value - first) / (last - first) : 0.5) * (width - left - RIGHT),
     y: (value) => top + (yHigh > yLow ? (yHigh - value) / (yHigh - yLow) : 0.5) * (height - top - BOTTOM),
   };
-  const lines = [text({ x: 16, y: 22, size: 15, weight: 700, fill: palette.ink }, chart.title), ...legend.places.map((place) => legendEntry(place, palette))];
+  const lines = [
+    text({ x: 16, y: 22, size: 15, weight: 700, fill: palette.ink }, chart.title),
+    ...legend.places.map((place) => legendEntry(place, palette)),
+  ];
   yTicks.forEach((tick, i) => {
-    const y = round(axes.y(tick));
-    lines.push(`<line x1="${round(left)}" y1="${y}" x2="${width - RIGHT}" y2="${y}" stroke="${palette.grid}"/>`);
+    const y = axes.y(tick);
+    lines.push(element("line", { x1: left, y1: y, x2: width - RIGHT, y2: y, stroke: palette.grid }));
     lines.push(text({ x: left - 8, y: y + 4, anchor: "end", fill: palette.muted }, labels[i] ?? ""));
   });
   lines.push(xAxis({ first, last, axes }, frame));
-  if (!ys.some(Number.isFinite)) lines.push(text({ x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted }, "no values"));
+  const middle = { x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted } as const;
+  if (!ys.some(Number.isFinite)) lines.push(text(middle, "no values"));
   chart.series.forEach((series, i) => lines.push(drawSeries(series, { index: i, axes, palette })));
   return lines.join("\n");
 }
 
 export function chartSvg(chart: Chart, frame: ChartFrame): string {
   const { width, height } = frame;
-  const described = `<title>${escapeXml(`${chart.title}: ${chart.series.map((series) => series.name).join(", ")}`)}</title>`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" font-family="Lato, system-ui, sans-serif">${described}${chartBody(chart, frame)}</svg>`;
+  const described = element("title", {}, escapeXml(`${chart.title}: ${chart.series.map((series) => series.name).join(", ")}`));
+  const attributes = { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, role: "img", "font-family": FONT };
+  return element("svg", attributes, described + chartBody(chart, frame));
 }
 
-function xAxis(span: { readonly first: number; readonly last: number; readonly axes: Axes }, { width, height, palette }: ChartFrame): string {
+function xAxis(
+  span: { readonly first: number; readonly last: number; readonly axes: Axes },
+  { width, height, palette }: ChartFrame,
+): string {
   const { first, last, axes } = span;
   if (!Number.isFinite(first)) return "";
   // Steps are whole numbers, so ticks are too; those outside the data are dropped.
   const steps = [...new Set(ticks(first, last, 6).map(Math.round))].filter((step) => step >= first && step <= last);
   const base = height - BOTTOM;
   const marks = steps.map((step) => {
-    const x = round(axes.x(step));
-    return `<line x1="${x}" y1="${base}" x2="${x}" y2="${base + 4}" stroke="${palette.muted}"/>${text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, step.toLocaleString("en-US").replaceAll(",", " "))}`;
+    const x = axes.x(step);
+    const label = step.toLocaleString("en-US").replaceAll(",", " ");
+    const mark = element("line", { x1: x, y1: base, x2: x, y2: base + 4, stroke: palette.muted });
+    return mark + text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, label);
   });
-  const line = `<line x1="${round(axes.left)}" y1="${base}" x2="${width - RIGHT}" y2="${base}" stroke="${palette.muted}"/>`;
+  const line = element("line", { x1: axes.left, y1: base, x2: width - RIGHT, y2: base, stroke: palette.muted });
   return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, "step")].join("");
 }
 
@@ -120,8 +132,9 @@ function legendPlaces(chart: Chart, { width }: ChartFrame): { readonly places: r
 function legendEntry({ series, index, x, row }: LegendPlace, palette: Palette): string {
   const colour = colourOf(palette, index);
   const y = 18 + row * ROW;
-  const mark = series.form === "measured" ? `<circle cx="${round(x + 10)}" cy="${y}" r="3.5" fill="${colour}"/>` : "";
-  const line = `<line x1="${round(x)}" y1="${y}" x2="${round(x + 20)}" y2="${y}" stroke="${colour}" stroke-width="2"${dash(palette, index)}/>`;
+  const stroke = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash(palette, index) };
+  const line = element("line", { x1: x, y1: y, x2: x + 20, y2: y, ...stroke });
+  const mark = series.form === "measured" ? element("circle", { cx: x + 10, cy: y, r: 3.5, fill: colour }) : "";
   return line + mark + text({ x: x + 25, y: y + 4, fill: palette.muted }, legendName(series));
 }
 
@@ -130,49 +143,37 @@ function legendName({ name }: ChartSeries): string {
 }
 
 /** Past the last colour they begin again, dashed. */
-function dash(palette: Palette, index: number): string {
-  return index < palette.series.length ? "" : ' stroke-dasharray="5 4"';
+function dash(palette: Palette, index: number): string | undefined {
+  return index < palette.series.length ? undefined : "5 4";
 }
 
-function drawSeries(series: ChartSeries, { index, axes, palette }: { readonly index: number; readonly axes: Axes; readonly palette: Palette }): string {
+function drawSeries(
+  series: ChartSeries,
+  { index, axes, palette }: { readonly index: number; readonly axes: Axes; readonly palette: Palette },
+): string {
   const colour = colourOf(palette, index);
   const known = series.points.filter(({ y }) => Number.isFinite(y));
   const place = ({ x, y }: Point): string => `${round(axes.x(x))},${round(axes.y(y))}`;
+  const stroke = { fill: "none", stroke: colour, "stroke-width": 2, "stroke-linejoin": "round", "stroke-linecap": "round" };
   const line = (points: readonly Point[]): string =>
-    `<polyline points="${points.map(place).join(" ")}" fill="none" stroke="${colour}" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"${dash(palette, index)}/>`;
+    element("polyline", { points: points.map(place).join(" "), ...stroke, "stroke-dasharray": dash(palette, index) });
   if (series.form === "smoothed") {
     // Dots are strokes of no length with round ends: one element for all of them.
-    const dots = thin(known, 1500).map((point) => `M${round(axes.x(point.x))} ${round(axes.y(point.y))}h0`).join("");
-    const size = known.length > 200 ? 2.6 : 4;
-    return `<path d="${dots}" stroke="${colour}" stroke-opacity="0.3" stroke-width="${size}" stroke-linecap="round"/>${line(thin(smooth(known), 600))}`;
+    const d = thin(known, 1500)
+      .map((point) => `M${place(point)}h0`)
+      .join("");
+    const dots = element("path", { d, ...stroke, "stroke-opacity": 0.3, "stroke-width": known.length > 200 ? 2.6 : 4 });
+    return dots + line(thin(smooth(known), 600));
   }
-  const whiskers = known.flatMap((point) => {
-    if (point.low === undefined || point.high === undefined) return [];
-    const [x, top, bottom] = [round(axes.x(point.x)), round(axes.y(point.high)), round(axes.y(point.low))];
-    return [`<path d="M${x - 4} ${top}h8M${x} ${top}V${bottom}M${x - 4} ${bottom}h8" stroke="${colour}" stroke-opacity="0.6" fill="none"/>`];
+  const whiskers = known.flatMap(({ x: step, low, high }) => {
+    if (low === undefined || high === undefined) return [];
+    const [x, top, bottom] = [round(axes.x(step)), round(axes.y(high)), round(axes.y(low))];
+    const d = `M${x - 4} ${top}h8M${x} ${top}V${bottom}M${x - 4} ${bottom}h8`;
+    return [element("path", { d, stroke: colour, "stroke-opacity": 0.6, fill: "none" })];
   });
-  const dots = known.map((point) => `<circle cx="${round(axes.x(point.x))}" cy="${round(axes.y(point.y))}" r="4" fill="${colour}" stroke="${palette.paper}" stroke-width="1.5"/>`);
+  const marker = { r: 4, fill: colour, stroke: palette.paper, "stroke-width": 1.5 };
+  const dots = known.map((point) => element("circle", { cx: axes.x(point.x), cy: axes.y(point.y), ...marker }));
   return [line(known), ...whiskers, ...dots].join("");
-}
-
-interface TextPlace {
-  readonly x: number;
-  readonly y: number;
-  readonly fill: string;
-  readonly anchor?: "start" | "middle" | "end";
-  readonly size?: number;
-  readonly weight?: 400 | 700;
-}
-
-export function text({ x, y, fill, anchor = "start", size = 12, weight = 400 }: TextPlace, content: string): string {
-  return `<text x="${round(x)}" y="${round(y)}" fill="${fill}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}">${escapeXml(content)}</text>`;
-}
-
-/** For text and for attribute values, in SVG and in HTML. Characters that XML forbids become U+FFFD. */
-export function escapeXml(content: string): string {
-  const safe = content.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;").replaceAll("'", "&#39;");
-  // eslint-disable-next-line no-control-regex
-  return safe.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
 }
 
 function colourOf(palette: Palette, index: number): string {

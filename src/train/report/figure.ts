@@ -2,7 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { Resvg, initWasm } from "@resvg/resvg-wasm";
-import { type Chart, type Palette, chartBody, text } from "./chart.ts";
+import { type Chart, FONT, type Palette, chartBody } from "./chart.ts";
+import { element, text } from "./svg.ts";
 
 /** Okabe and Ito's colours, which colour-blind readers tell apart, darkened where thin lines on white need it. */
 export const LIGHT: Palette = {
@@ -27,17 +28,17 @@ export function figureSvg(title: string, subtitle: string, charts: readonly Char
     const alone = i === charts.length - 1 && i % 2 === 0;
     const width = alone ? WIDTH - 2 * GAP : cell;
     const place = `translate(${GAP + (i % 2) * (cell + GAP)} ${HEAD + Math.floor(i / 2) * (CELL_HEIGHT + GAP)})`;
-    const card = `<rect width="${width}" height="${CELL_HEIGHT}" rx="8" fill="${LIGHT.paper}" stroke="${LIGHT.grid}"/>`;
-    return `<g transform="${place}">${card}${chartBody(chart, { width, height: CELL_HEIGHT, palette: LIGHT })}</g>`;
+    const card = element("rect", { width, height: CELL_HEIGHT, rx: 8, fill: LIGHT.paper, stroke: LIGHT.grid });
+    return element("g", { transform: place }, card + chartBody(chart, { width, height: CELL_HEIGHT, palette: LIGHT }));
   });
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="Lato, system-ui, sans-serif">`,
-    `<rect width="${WIDTH}" height="${height}" fill="#f6f7f9"/>`,
+  const content = [
+    element("rect", { width: WIDTH, height, fill: "#f6f7f9" }),
     text({ x: GAP + 4, y: 36, size: 24, weight: 700, fill: LIGHT.ink }, title),
     text({ x: GAP + 4, y: 58, size: 14, fill: LIGHT.muted }, subtitle),
     ...cells,
-    "</svg>",
-  ].join("\n");
+  ];
+  const attributes = { xmlns: "http://www.w3.org/2000/svg", width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, "font-family": FONT };
+  return element("svg", attributes, `\n${content.join("\n")}\n`);
 }
 
 /** The WebAssembly module refuses a second start in one process. */

@@ -1,11 +1,12 @@
 /** The report as one HTML file: no script, no request to anywhere, light and dark by the reader's setting. */
 import type { JsonObject } from "../../types.ts";
 import type { RolloutRecord } from "../record/trajectory-codec.ts";
-import { type Chart, type Palette, chartSvg, escapeXml } from "./chart.ts";
+import { type Chart, type Palette, chartSvg } from "./chart.ts";
 import { LIGHT } from "./figure.ts";
+import { escapeXml } from "./svg.ts";
 import { type ContextToken, type Decode, type SampledToken, finishText, rowTokens, signed } from "./token-text.ts";
 
-export interface PageParts {
+interface PageParts {
   readonly title: string;
   readonly subtitle: string;
   /** Sentences of the result, most important first. */
@@ -41,8 +42,12 @@ h1 { margin: 0; font-size: 26px } h2 { margin: 36px 0 12px; font-size: 19px } .m
 .charts svg { display: block; width: 100% }
 .rollout { padding: 12px 16px; margin-bottom: 16px }
 .tokens { margin: 10px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.7 ui-monospace, monospace }
-.context { color: var(--muted) } .sampled { border-radius: 2px; box-shadow: inset 0 -1px var(--grid) } .turn { color: var(--series-0); font-weight: 600 }
-summary { cursor: pointer; font-weight: 600 } pre { overflow-x: auto; font: 13px/1.5 ui-monospace, monospace } details { padding: 10px 16px; margin-bottom: 12px }
+.context { color: var(--muted) }
+.sampled { border-radius: 2px; box-shadow: inset 0 -1px var(--grid) }
+.turn { color: var(--series-0); font-weight: 600 }
+summary { cursor: pointer; font-weight: 600 }
+pre { overflow-x: auto; font: 13px/1.5 ui-monospace, monospace }
+details { padding: 10px 16px; margin-bottom: 12px }
 .key span { color: var(--ink); padding: 1px 6px; border-radius: 3px; margin-right: 8px }
 `;
 
@@ -50,7 +55,10 @@ summary { cursor: pointer; font-weight: 600 } pre { overflow-x: auto; font: 13px
 export function reportPage(parts: PageParts): string {
   const frame = { width: 600, height: 300, palette: VARIABLES };
   const figures = parts.charts.map((chart) => `<figure class="card" style="margin:0">${chartSvg(chart, frame)}</figure>`);
-  const largest = Math.max(...parts.rollouts.flatMap(({ record }) => record.credit?.advantages.flatMap((row) => [...row].map(Math.abs)) ?? []), 1e-12);
+  const largest = Math.max(
+    ...parts.rollouts.flatMap(({ record }) => record.credit?.advantages.flatMap((row) => [...row].map(Math.abs)) ?? []),
+    1e-12,
+  );
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -82,20 +90,31 @@ function jsonDetails(title: string, value: JsonObject): string {
 
 function rolloutSection({ rollouts, decode }: PageParts, largest: number): string {
   if (rollouts.length === 0) return "";
-  const key = `<p class="key muted"><span style="${shade(largest, largest)}">sampled, advantage above 0</span><span style="${shade(-largest, largest)}">below 0</span>`
-    + "grey text: given to the policy, never trained. Hover a token for its id, log-prob and advantage.</p>";
+  const sample = (advantage: number, label: string): string => `<span style="${shade(advantage, largest)}">${label}</span>`;
+  const about = "Grey text was given to the policy and is never trained. Hover a token for its id, log-prob and advantage.";
+  const key = `<p class="key muted">${sample(largest, "sampled, advantage above 0")}${sample(-largest, "below 0")}${about}</p>`;
   const cards = rollouts.map(({ heading, record }) => rolloutCard(heading, record, { decode, largest }));
   return `<h2>Rollouts, first and last</h2>${key}${cards.join("\n")}`;
 }
 
-function rolloutCard(heading: string, record: RolloutRecord, { decode, largest }: { readonly decode: Decode; readonly largest: number }): string {
-  const { scored: { trajectory, verdict }, credit } = record;
-  const judged = verdict.type === "scored" ? `score ${verdict.score.toFixed(2)}: ${verdict.explanation}` : `${verdict.type}: ${verdict.reason}`;
+function rolloutCard(
+  heading: string,
+  record: RolloutRecord,
+  { decode, largest }: { readonly decode: Decode; readonly largest: number },
+): string {
+  const {
+    scored: { trajectory, verdict },
+    credit,
+  } = record;
+  const judged =
+    verdict.type === "scored" ? `score ${verdict.score.toFixed(2)}: ${verdict.explanation}` : `${verdict.type}: ${verdict.reason}`;
   const rows = trajectory.rows.map((row, index) => {
     const spans = rowTokens(row, index, { credit, decode });
     const parts = row.spans.map((span, place) => {
       const body = (spans[place] ?? []).map((token) => tokenHtml(token, largest)).join("");
-      return span.kind === "context" ? body : `${body}<span class="turn" title="policy version ${span.version}"> ⟨${escapeXml(finishText(span.finish))}⟩</span>`;
+      return span.kind === "context"
+        ? body
+        : `${body}<span class="turn" title="policy version ${span.version}"> ⟨${escapeXml(finishText(span.finish))}⟩</span>`;
     });
     return `<div class="tokens">${parts.join("")}</div>`;
   });
@@ -106,7 +125,8 @@ function rolloutCard(heading: string, record: RolloutRecord, { decode, largest }
 function tokenHtml(token: ContextToken | SampledToken, largest: number): string {
   if (token.kind === "context") return `<span class="context">${escapeXml(token.text)}</span>`;
   const { id, logprob, advantage, version } = token;
-  const title = `id ${id} · log-prob ${logprob.toFixed(4)} · p ${Math.exp(logprob).toFixed(3)} · advantage ${advantage === undefined ? "none" : signed(advantage)} · policy v${version}`;
+  const credit = `advantage ${advantage === undefined ? "none" : signed(advantage)}`;
+  const title = `id ${id} · log-prob ${logprob.toFixed(4)} · p ${Math.exp(logprob).toFixed(3)} · ${credit} · policy v${version}`;
   return `<span class="sampled" style="${shade(advantage ?? 0, largest)}" title="${escapeXml(title)}">${escapeXml(token.text)}</span>`;
 }
 

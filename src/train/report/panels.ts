@@ -42,7 +42,11 @@ export function panels({ steps, columns }: MetricColumns): Chart[] {
     const head = key.split("/")[0] ?? key;
     others.set(head, [...(others.get(head) ?? []), key]);
   }
-  const rest = [...others].map(([head, keys]): Chart => ({ title: head, unit: "number", series: keys.map((key) => seriesOf(key, { steps, columns })) }));
+  const rest = [...others].map(([head, keys]): Chart => ({
+    title: head,
+    unit: "number",
+    series: keys.map((key) => seriesOf(key, { steps, columns })),
+  }));
   return [...named, ...rest].filter((chart) => chart.series.length > 0);
 }
 

@@ -11,13 +11,16 @@ export function ticks(low: number, high: number, count = 5): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step);
 }
 
-/** Labels with as many digits as tell neighbours apart; very large and very small ones with an exponent. */
+/** Labels with as many digits as tell neighbours apart; very large and very small ones with one power of ten for all. */
 export function tickLabels(values: readonly number[]): string[] {
   const step = Math.abs((values[1] ?? 1) - (values[0] ?? 0)) || 1;
   const size = Math.max(...values.map(Math.abs));
-  if (size >= 1e5 || (size > 0 && size < 1e-3)) return values.map((value) => (value === 0 ? "0" : minus(value.toExponential(size / step >= 10 ? 1 : 0).replace("e+", "e"))));
-  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  return values.map((value) => minus((Math.abs(value) < step / 1e6 ? 0 : value).toFixed(digits)));
+  const exponent = size >= 1e5 || (size > 0 && size < 1e-3) ? Math.floor(Math.log10(size) + 1e-9) : 0;
+  const digits = Math.max(0, exponent - Math.floor(Math.log10(step) + 1e-9));
+  return values.map((value) => {
+    if (exponent === 0) return minus((Math.abs(value) < step / 1e6 ? 0 : value).toFixed(digits));
+    return Math.abs(value) < step / 1e6 ? "0" : minus(`${(value / 10 ** exponent).toFixed(digits)}e${exponent}`);
+  });
 }
 
 function minus(text: string): string {
@@ -31,10 +34,11 @@ export interface Point {
 
 /**
  * Gaussian kernel average, centred so that it does not lag behind, with a standard deviation of 1/40 of the points (at least
- * one). Values that are not finite are left out.
+ * one); fewer than 20 points stay as they are. Values that are not finite are left out.
  */
 export function smooth(points: readonly Point[]): Point[] {
   const known = points.filter(({ y }) => Number.isFinite(y));
+  if (known.length < 20) return known;
   const deviation = Math.max(1, known.length / 40);
   const reach = Math.ceil(3 * deviation);
   const kernel = Array.from({ length: reach + 1 }, (_, distance) => Math.exp(-0.5 * (distance / deviation) ** 2));

@@ -24,7 +24,11 @@ export interface SampledToken {
 export const decodeAsIds: Decode = (ids) => ids.map((id) => `⟨${id}⟩`).join("");
 
 /** All tokens of one row, span by span; `index` is the row's place in its trajectory. */
-export function rowTokens(row: Row, index: number, options: { readonly credit: Credit | null; readonly decode: Decode }): (ContextToken | SampledToken)[][] {
+export function rowTokens(
+  row: Row,
+  index: number,
+  options: { readonly credit: Credit | null; readonly decode: Decode },
+): (ContextToken | SampledToken)[][] {
   const { credit, decode } = options;
   const advantages = credit?.advantages[index];
   let place = 0;
@@ -48,7 +52,7 @@ export function rowTokens(row: Row, index: number, options: { readonly credit: C
  */
 function tokenTexts(ids: readonly number[], decode: Decode): string[] {
   const texts: string[] = [];
-  for (let i = 0; i < ids.length; ) {
+  for (let i = 0; i < ids.length;) {
     let count = 1;
     let text = decode(ids.slice(i, i + 1));
     // UTF-8 characters have at most four bytes.

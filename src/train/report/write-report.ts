@@ -11,7 +11,7 @@ import { reportPage } from "./page.ts";
 import { HELD_OUT, panels } from "./panels.ts";
 import type { Decode } from "./token-text.ts";
 
-export interface Report {
+interface Report {
   readonly html: string;
   readonly svg: string;
   readonly png: string;
@@ -28,7 +28,8 @@ export async function writeReport(folder: string, options: { readonly decode: De
   const success = firstAndLast(run, HELD_OUT);
   const findings = [...successFinding(run, success), ...(await pairedFinding(run)), ...skippedFinding(run)];
   const title = typeof run.config.name === "string" ? run.config.name : basename(folder);
-  const subtitle = `${run.ledger.length} steps · policy version ${run.ledger.at(-1)?.version ?? 0} · ${run.ledger.reduce((sum, { rollouts }) => sum + rollouts.length, 0)} rollouts`;
+  const rolloutCount = run.ledger.reduce((sum, { rollouts }) => sum + rollouts.length, 0);
+  const subtitle = `${run.ledger.length} steps · policy version ${run.ledger.at(-1)?.version ?? 0} · ${rolloutCount} rollouts`;
   const svg = figureSvg(title, [subtitle, ...findings.slice(0, 1)].join(" · "), charts);
   const home = join(folder, "report");
   await makeFolder(home);
@@ -36,7 +37,10 @@ export async function writeReport(folder: string, options: { readonly decode: De
   const rollouts = await shownRollouts(run);
   await writeFile(paths.svg, svg);
   await writeFile(paths.png, await svgToPng(svg));
-  await writeFile(paths.html, reportPage({ title, subtitle, findings, charts, config: run.config, plan: run.plan, rollouts, decode: options.decode }));
+  await writeFile(
+    paths.html,
+    reportPage({ title, subtitle, findings, charts, config: run.config, plan: run.plan, rollouts, decode: options.decode }),
+  );
   return { ...paths, success, findings };
 }
 
@@ -60,19 +64,25 @@ async function pairedFinding(run: RunRecord): Promise<string[]> {
   const steps = (await trajectorySteps(run.folder, "eval")).filter((step) => step <= run.ledger.length);
   const [first, last] = [steps[0], steps.at(-1)];
   if (first === undefined || last === undefined || first === last) return [];
-  const [before, after] = [scoresByTask(await readTrajectories(run.folder, "eval", first)), scoresByTask(await readTrajectories(run.folder, "eval", last))];
+  const [before, after] = [
+    scoresByTask(await readTrajectories(run.folder, "eval", first)),
+    scoresByTask(await readTrajectories(run.folder, "eval", last)),
+  ];
   const shared = [...before.keys()].filter((task) => after.has(task));
   if (shared.length < 2) return [];
   const scores = (from: ReadonlyMap<string, number>): number[] => shared.map((task) => from.get(task) ?? 0);
   const { difference, interval } = pairedBootstrap(scores(before), scores(after));
   const number = (value: number): string => (value < 0 ? `−${(-value).toFixed(3)}` : `+${value.toFixed(3)}`);
-  return [`paired difference of the held-out score ${number(difference)} (95 % bootstrap interval ${number(interval.low)} – ${number(interval.high)}, ${shared.length} tasks)`];
+  const bounds = `95 % bootstrap interval ${number(interval.low)} – ${number(interval.high)}`;
+  return [`paired difference of the held-out score ${number(difference)} (${bounds}, ${shared.length} tasks)`];
 }
 
 /** Mean score of each task's graded samples. */
 function scoresByTask(records: readonly RolloutRecord[]): Map<string, number> {
   const scores = new Map<string, number[]>();
-  for (const { scored: { trajectory, verdict } } of records) {
+  for (const {
+    scored: { trajectory, verdict },
+  } of records) {
     if (verdict.type === "scored") scores.set(trajectory.task.id, [...(scores.get(trajectory.task.id) ?? []), verdict.score]);
   }
   return new Map([...scores].map(([task, list]) => [task, list.reduce((a, b) => a + b, 0) / list.length]));

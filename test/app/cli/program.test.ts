@@ -26,7 +26,11 @@ beforeAll(async () => {
   for (const step of [1, 2]) {
     const [good, bad] = [fakeScored(`s${step}-0`, 1), fakeScored(`s${step}-1`, 0)];
     const entry = { step, tasks: ["sum-1"], rollouts: [good.trajectory.id, bad.trajectory.id], version: step };
-    await run.commitStep({ entry, metrics: { step, "reward/mean": 0.5 }, trajectories: [encodeRollout(good, fakeCredit(good, 0.7)), encodeRollout(bad, fakeCredit(bad, -0.7))] });
+    await run.commitStep({
+      entry,
+      metrics: { step, "reward/mean": 0.5 },
+      trajectories: [encodeRollout(good, fakeCredit(good, 0.7)), encodeRollout(bad, fakeCredit(bad, -0.7))],
+    });
   }
 });
 
@@ -67,7 +71,8 @@ test("inspect finds a rollout by id in any step, and adds the token table", asyn
 
 test("the sign of the advantage is the background; context is dim", () => {
   const good = fakeScored("a", 1);
-  const text = (advantage: number): string => rolloutView({ scored: good, credit: fakeCredit(good, advantage) }, { decode, paint: painter(true), tokens: false }).join("\n");
+  const text = (advantage: number): string =>
+    rolloutView({ scored: good, credit: fakeCredit(good, advantage) }, { decode, paint: painter(true), tokens: false }).join("\n");
   expect(text(0.5)).toContain("\u001b[30;42madd(2, 40)\u001b[39;49m");
   expect(text(-0.5)).toContain("\u001b[30;41madd(2, 40)\u001b[39;49m");
   expect(text(0)).toContain("\u001b[1madd(2, 40)\u001b[22m");
@@ -77,12 +82,26 @@ test("the sign of the advantage is the background; context is dim", () => {
 
 test("wrong input is one line and exit code 1, a wrong command line exit code 2", async () => {
   const missing = await flywheel("inspect", "/nowhere");
-  expect(missing).toEqual({ code: 1, out: "", err: "error: run /nowhere: expected a run folder (with config.json), got none; give the path, for example runs/<name>\n" });
-  expect((await flywheel("inspect", folder, "--rollout", "x")).err).toContain("expected the id of a recorded rollout, got x; list them with --step");
-  expect((await flywheel("inspect", folder, "--step", "9")).err).toContain("expected recorded rollouts of step 9, got none; recorded are steps 1 to 2");
+  expect(missing).toEqual({
+    code: 1,
+    out: "",
+    err: "error: run /nowhere: expected a run folder (with config.json), got none; give the path, for example runs/<name>\n",
+  });
+  expect((await flywheel("inspect", folder, "--rollout", "x")).err).toContain(
+    "expected the id of a recorded rollout, got x; list them with --step",
+  );
+  expect((await flywheel("inspect", folder, "--step", "9")).err).toContain(
+    "expected recorded rollouts of step 9, got none; recorded are steps 1 to 2",
+  );
   expect((await flywheel("inspect", folder, "--eval")).err).toContain("got none of an evaluation yet");
-  expect(await flywheel("inspect", folder, "--step", "two")).toMatchObject({ code: 2, err: expect.stringContaining("expected a step number") });
-  expect(await flywheel("inspect", folder, "--rolout", "x")).toMatchObject({ code: 2, err: expect.stringContaining("(Did you mean --rollout?)") });
+  expect(await flywheel("inspect", folder, "--step", "two")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("expected a step number"),
+  });
+  expect(await flywheel("inspect", folder, "--rolout", "x")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("(Did you mean --rollout?)"),
+  });
   expect((await flywheel("reprot")).code).toBe(2);
 });
 
@@ -96,5 +115,11 @@ test("help and version", async () => {
 
 test("report prints its paths, as JSON on demand", async () => {
   const { out } = await flywheel("report", folder, "--json");
-  expect(JSON.parse(out)).toEqual({ html: join(folder, "report/index.html"), svg: join(folder, "report/curves.svg"), png: join(folder, "report/curves.png"), success: null, findings: [] });
+  expect(JSON.parse(out)).toEqual({
+    html: join(folder, "report/index.html"),
+    svg: join(folder, "report/curves.svg"),
+    png: join(folder, "report/curves.png"),
+    success: null,
+    findings: [],
+  });
 });

@@ -6,7 +6,11 @@ import { table } from "../../../src/app/cli/ui/table.ts";
 
 const plain = painter(false);
 
-function recorded(options: Partial<ProgressOptions> & { isTTY: boolean; columns?: number }): { text: () => string; run: ReturnType<typeof progress>; wait: (ms: number) => void } {
+function recorded(options: Partial<ProgressOptions> & { isTTY: boolean; columns?: number }): {
+  text: () => string;
+  run: ReturnType<typeof progress>;
+  wait: (ms: number) => void;
+} {
   let text = "";
   let clock = 0;
   const stream = { isTTY: options.isTTY, columns: options.columns ?? 120, write: (part: string) => (text += part) };
@@ -42,7 +46,16 @@ test("--json gives one object a step, with NaN as a string", () => {
   const { text, run, wait } = recorded({ isTTY: true, json: true, start: 4 });
   wait(1000);
   run.update(6, { reward: Number.NaN });
-  expect(JSON.parse(text())).toEqual({ event: "progress", label: "train", done: 6, total: 10, seconds: 1, rate: 2, eta: 2, values: { reward: "NaN" } });
+  expect(JSON.parse(text())).toEqual({
+    event: "progress",
+    label: "train",
+    done: 6,
+    total: 10,
+    seconds: 1,
+    rate: 2,
+    eta: 2,
+    values: { reward: "NaN" },
+  });
 });
 
 test("colour follows NO_COLOR, FORCE_COLOR and the stream", () => {
@@ -65,8 +78,18 @@ test("drawings", () => {
   expect(spark([1, 1, Number.NaN])).toBe("▄▄ ");
   expect(spark([0, 0, 7, 7], 2)).toBe("▁█");
   expect([bar(0.5, 4), bar(0, 4), bar(1, 4), bar(0.28125, 4), bar(Number.NaN, 2)]).toEqual(["██░░", "░░░░", "████", "█▏░░", "░░"]);
-  expect(beforeAfter("held-out success", { before: 0.48, after: 0.912 }, plain)).toBe("held-out success   48.0 %  ███████▋░░░░░░░░  →   91.2 %  ██████████████▋░");
-  expect(table([{ title: "name" }, { title: "n", align: "right" }], [["a", "1"], ["long name", "20"]])).toEqual(["name        n", "─────────  ──", "a           1", "long name  20"]);
+  expect(beforeAfter("held-out success", { before: 0.48, after: 0.912 }, plain)).toBe(
+    "held-out success   48.0 %  ███████▋░░░░░░░░  →   91.2 %  ██████████████▋░",
+  );
+  expect(
+    table(
+      [{ title: "name" }, { title: "n", align: "right" }],
+      [
+        ["a", "1"],
+        ["long name", "20"],
+      ],
+    ),
+  ).toEqual(["name        n", "─────────  ──", "a           1", "long name  20"]);
   expect([0, 1234, 12.34, 1.234, 0.0004, 2e7].map(shortNumber)).toEqual(["0", "1234", "12.3", "1.23", "4.0e-4", "2.0e+7"]);
   expect([65, 7384, Number.POSITIVE_INFINITY].map(duration)).toEqual(["1:05", "2:03:04", "--:--"]);
 });

@@ -18,7 +18,13 @@ const save = async (folder: string): Promise<void> => {
 
 async function writeMany(run: CheckpointHome, scores: readonly (number | undefined)[], keep?: number): Promise<void> {
   for (const [index, score] of scores.entries()) {
-    const options = { step: index + 1, save, extra: {}, ...(score === undefined ? {} : { score }), ...(keep === undefined ? {} : { keep }) };
+    const options = {
+      step: index + 1,
+      save,
+      extra: {},
+      ...(score === undefined ? {} : { score }),
+      ...(keep === undefined ? {} : { keep }),
+    };
     await writeCheckpoint({ ...run, lastStep: index + 1 }, options);
   }
 }
@@ -34,7 +40,10 @@ test("a checkpoint reads back with its hashes and extra", async () => {
   expect(checkpoint?.manifest.extra).toEqual({ version: 10, note: "é" });
   expect(Object.keys(checkpoint?.manifest.files ?? {})).toEqual(["optimiser/moments.bin", "weights.safetensors"]);
   // sha256 of "weights" as sha256sum prints it
-  expect(checkpoint?.manifest.files["weights.safetensors"]).toEqual({ bytes: 7, sha256: "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c" });
+  expect(checkpoint?.manifest.files["weights.safetensors"]).toEqual({
+    bytes: 7,
+    sha256: "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c",
+  });
 });
 
 test("a failing save leaves nothing", async () => {
@@ -75,8 +84,12 @@ test("each kind of damage is stated and the previous good checkpoint is read", a
 test("a checkpoint of another configuration or ahead of the ledger is not used", async () => {
   const run = home(4);
   await writeCheckpoint(run, { step: 4, save, extra: {} });
-  expect((await readCheckpoint({ ...run, configHash: "other" })).damaged).toEqual(["checkpoint step-000004: expected this run's configuration, got another one's"]);
-  expect((await readCheckpoint({ ...run, lastStep: 3 })).damaged).toEqual(["checkpoint step-000004: expected a ledger of at least 4 steps, got 3 steps"]);
+  expect((await readCheckpoint({ ...run, configHash: "other" })).damaged).toEqual([
+    "checkpoint step-000004: expected this run's configuration, got another one's",
+  ]);
+  expect((await readCheckpoint({ ...run, lastStep: 3 })).damaged).toEqual([
+    "checkpoint step-000004: expected a ledger of at least 4 steps, got 3 steps",
+  ]);
   await expect(writeCheckpoint(run, { step: 3, save, extra: {} })).rejects.toThrow("expected the last committed step 4, got 3");
   await expect(writeCheckpoint(run, { step: 4, save, extra: {} })).rejects.toThrow("one written before");
 });

@@ -30,7 +30,9 @@ test("float32 numbers keep every bit and are written short", () => {
 
 test("what does not fit its tokens or is not finite is refused", () => {
   const rollout = fakeScored("r1");
-  expect(() => encodeRollout(rollout, { trajectory: rollout.trajectory, advantages: [new Float32Array(4)] })).toThrow("trajectory r1: row 0: expected 5 advantages, got 4");
+  expect(() => encodeRollout(rollout, { trajectory: rollout.trajectory, advantages: [new Float32Array(4)] })).toThrow(
+    "trajectory r1: row 0: expected 5 advantages, got 4",
+  );
   expect(() => encodeRollout(rollout, fakeCredit(rollout, Number.NaN))).toThrow("expected a finite number, got NaN");
   const line = encodeRollout(rollout, null);
   expect(() => decodeRollout(line.slice(0, -5), "t.jsonl line 3")).toThrow("t.jsonl line 3: expected a recorded rollout, got damaged JSON");
@@ -39,7 +41,7 @@ test("what does not fit its tokens or is not finite is refused", () => {
 });
 
 test("a metric that is not finite is written as a string and comes back", () => {
-  const row = { step: 3, "loss": Number.NaN, "kl": Number.POSITIVE_INFINITY, "reward/mean": 0.5 };
+  const row = { step: 3, loss: Number.NaN, kl: Number.POSITIVE_INFINITY, "reward/mean": 0.5 };
   expect(encodeMetricsRow(row)).toBe('{"step":3,"loss":"NaN","kl":"Infinity","reward/mean":0.5}');
   expect(decodeMetricsRow(encodeMetricsRow(row), "m")).toEqual(row);
   expect(() => decodeMetricsRow('{"step":1,"loss":null}', "m line 2")).toThrow("m line 2: expected an object of numbers");
@@ -47,7 +49,12 @@ test("a metric that is not finite is written as a string and comes back", () => 
 });
 
 test("rows of one step merge into columns aligned with the steps", () => {
-  const { steps, columns } = toColumns([{ step: 0, success: 0.25 }, { step: 1, loss: 2 }, { step: 2, loss: 1 }, { step: 2, success: 0.75 }]);
+  const { steps, columns } = toColumns([
+    { step: 0, success: 0.25 },
+    { step: 1, loss: 2 },
+    { step: 2, loss: 1 },
+    { step: 2, success: 0.75 },
+  ]);
   expect(steps).toEqual([0, 1, 2]);
   expect(columns.get("loss")).toEqual([undefined, 2, 1]);
   expect(columns.get("success")).toEqual([0.25, undefined, 0.75]);

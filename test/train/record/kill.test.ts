@@ -8,7 +8,7 @@ import { readRun, readTrajectories } from "../../../src/train/record/read-run.ts
 import { openRun } from "../../../src/train/record/run-folder.ts";
 import { transpiled } from "../../fakes/transpiled.ts";
 
-const source = transpiled(["train/record", "errors.ts"]);
+const source = transpiled(["train/record", "errors.ts", "json.ts"]);
 afterAll(() => rmSync(dirname(source), { recursive: true, force: true }));
 
 /** Trains without end: step n has metrics n/10 and three rollouts, and every third step a checkpoint whose weights say n. */
@@ -22,7 +22,9 @@ const run = await openRun({ folder, config: { name: "demo" }, plan: {}, resume: 
 process.stdout.write("open\\n");
 for (let step = run.lastStep + 1; ; step++) {
   const rollouts = [0, 1, 2].map((i) => "s" + step + "-" + i);
-  await run.commitStep({ entry: { step, tasks: ["t"], rollouts, version: step }, metrics: { step, reward: step / 10 }, trajectories: rollouts.map((id) => line.replace("ROLLOUT", id)) });
+  const entry = { step, tasks: ["t"], rollouts, version: step };
+  const trajectories = rollouts.map((id) => line.replace("ROLLOUT", id));
+  await run.commitStep({ entry, metrics: { step, reward: step / 10 }, trajectories });
   const save = async (to) => writeFileSync(join(to, "weights.bin"), Buffer.alloc(200_000, step));
   if (step % 3 === 0) await writeCheckpoint(run, { step, save, extra: { step } });
 }
@@ -30,7 +32,17 @@ for (let step = run.lastStep + 1; ; step++) {
 writeFileSync(join(source, "child.js"), CHILD);
 
 const LINE = JSON.stringify({
-  trajectory: { id: "ROLLOUT", task: { id: "t", prompt: [], data: {} }, sample: 0, rows: [], turns: [], messages: [], end: { type: "done" }, measures: {}, seconds: 0 },
+  trajectory: {
+    id: "ROLLOUT",
+    task: { id: "t", prompt: [], data: {} },
+    sample: 0,
+    rows: [],
+    turns: [],
+    messages: [],
+    end: { type: "done" },
+    measures: {},
+    seconds: 0,
+  },
   verdict: { type: "unscorable", reason: "x".repeat(20_000) },
   advantages: null,
 });

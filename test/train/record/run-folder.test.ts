@@ -24,9 +24,11 @@ function stepRecord(step: number, checkpoint = false): StepRecord {
   };
 }
 
-const saveWeights = (step: number) => async (folder: string): Promise<void> => {
-  writeFileSync(join(folder, "weights.bin"), Buffer.alloc(64, step));
-};
+const saveWeights =
+  (step: number) =>
+  async (folder: string): Promise<void> => {
+    writeFileSync(join(folder, "weights.bin"), Buffer.alloc(64, step));
+  };
 
 async function trainTo(run: Run, last: number): Promise<void> {
   for (let step = run.lastStep + 1; step <= last; step++) {
@@ -36,7 +38,12 @@ async function trainTo(run: Run, last: number): Promise<void> {
 }
 
 const contents = (folder: string): Record<string, string> =>
-  Object.fromEntries(["ledger.jsonl", "metrics.jsonl", ...readdirSync(join(folder, "trajectories")).map((name) => `trajectories/${name}`)].map((name) => [name, readFileSync(join(folder, name), "utf8")]));
+  Object.fromEntries(
+    ["ledger.jsonl", "metrics.jsonl", ...readdirSync(join(folder, "trajectories")).map((name) => `trajectories/${name}`)].map((name) => [
+      name,
+      readFileSync(join(folder, name), "utf8"),
+    ]),
+  );
 
 test("a new run has its files and reads back what was committed", async () => {
   const folder = newFolder();
@@ -47,7 +54,11 @@ test("a new run has its files and reads back what was committed", async () => {
   expect(readdirSync(folder).sort()).toEqual(["checkpoints", "config.json", "ledger.jsonl", "metrics.jsonl", "plan.json", "trajectories"]);
   const record = await readRun(folder);
   expect(record.config).toEqual(config);
-  expect(record.ledger.map((entry) => [entry.step, entry.version, entry.checkpoint])).toEqual([[1, 1, undefined], [2, 2, "step-000002"], [3, 3, undefined]]);
+  expect(record.ledger.map((entry) => [entry.step, entry.version, entry.checkpoint])).toEqual([
+    [1, 1, undefined],
+    [2, 2, "step-000002"],
+    [3, 3, undefined],
+  ]);
   expect(record.metrics.map((row) => row["reward/mean"] ?? row["heldout/success"])).toEqual([0.25, 0.1, 0.2, 0.3]);
   expect(await trajectorySteps(folder, "step")).toEqual([1, 2, 3]);
   expect((await readTrajectories(folder, "step", 2))[0]?.scored).toEqual(fakeScored("s2-a", 0));
@@ -58,7 +69,9 @@ test("a taken folder is refused, with its number of steps and the remedy", async
   const run = await open(folder);
   await trainTo(run, 3);
   await run.close();
-  await expect(open(folder)).rejects.toThrow(`run folder ${folder}: expected an empty or new folder, got a run of 3 steps; use --resume or another --name`);
+  await expect(open(folder)).rejects.toThrow(
+    `run folder ${folder}: expected an empty or new folder, got a run of 3 steps; use --resume or another --name`,
+  );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
 
@@ -73,7 +86,9 @@ test("resume with another configuration names the keys", async () => {
   const folder = newFolder();
   await (await open(folder)).close();
   const changed = { name: "demo", algo: { groupSize: 4, klCoef: 0 }, seed: 1 };
-  await expect(openRun({ folder, config: changed, plan, resume: true })).rejects.toThrow("another: algo.groupSize (8 -> 4), seed (null -> 1); restore it");
+  await expect(openRun({ folder, config: changed, plan, resume: true })).rejects.toThrow(
+    "another: algo.groupSize (8 -> 4), seed (null -> 1); restore it",
+  );
 });
 
 test("a living lock is refused, a dead one and one of a reused pid are taken over", async () => {
@@ -129,7 +144,9 @@ test("a step out of order, a rollout committed twice and missing trajectories ar
   await expect(run.commitStep(stepRecord(2))).rejects.toThrow("next step: expected 1, got 2");
   const twice = stepRecord(1);
   const line = twice.trajectories[0] ?? "";
-  await expect(run.commitStep({ ...twice, entry: { ...twice.entry, rollouts: ["x", "x"] }, trajectories: [line, line] })).rejects.toThrow("rollout x twice");
+  await expect(run.commitStep({ ...twice, entry: { ...twice.entry, rollouts: ["x", "x"] }, trajectories: [line, line] })).rejects.toThrow(
+    "rollout x twice",
+  );
   await expect(run.commitStep({ ...twice, trajectories: [] })).rejects.toThrow("step 1: expected 1 trajectories, got 0");
   expect(run.lastStep).toBe(0);
   await run.close();

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { chartSvg, escapeXml } from "../../../src/train/report/chart.ts";
+import { chartSvg } from "../../../src/train/report/chart.ts";
+import { escapeXml } from "../../../src/train/report/svg.ts";
 import { LIGHT, figureSvg, svgToPng } from "../../../src/train/report/figure.ts";
 import { panels } from "../../../src/train/report/panels.ts";
 import { range, smooth, thin, tickLabels, ticks } from "../../../src/train/report/scale.ts";
@@ -14,6 +15,8 @@ test("ticks are round and cover the range; labels tell them apart", () => {
   expect(tickLabels([-1, 0, 1])).toEqual(["−1", "0", "1"]);
   expect(tickLabels([0, 1e-5, 2e-5])).toEqual(["0", "1e−5", "2e−5"]);
   expect(tickLabels([0, 200_000])).toEqual(["0", "2e5"]);
+  expect(tickLabels([1e6, 1.5e6, 2e6])).toEqual(["1.0e6", "1.5e6", "2.0e6"]);
+  expect(tickLabels([-5e-5, 0, 5e-5, 1e-4])).toEqual(["−0.5e−4", "0", "0.5e−4", "1.0e−4"]);
 });
 
 test("rates fill 0 to 1, numbers their own range, and zero is a floor for what is not negative", () => {
@@ -24,16 +27,31 @@ test("rates fill 0 to 1, numbers their own range, and zero is a floor for what i
   expect(range([Number.NaN], "number")).toEqual({ low: 0, high: 1 });
 });
 
-test("smoothing keeps a constant and the middle of a line, and leaves gaps out", () => {
-  const points = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((x) => ({ x, y: 2 * x }));
-  expect(smooth(points)[4]?.y).toBeCloseTo(8, 12);
+test("smoothing keeps a constant and the middle of a line; few points stay, and gaps are left out", () => {
+  const points = Array.from({ length: 41 }, (_, x) => ({ x, y: 2 * x }));
+  expect(smooth(points)[20]?.y).toBeCloseTo(40, 12);
   expect(smooth(points.map(({ x }) => ({ x, y: 3 }))).every(({ y }) => Math.abs(y - 3) < 1e-12)).toBe(true);
-  expect(smooth([{ x: 0, y: 1 }, { x: 1, y: Number.NaN }, { x: 2, y: 1 }])).toEqual([{ x: 0, y: 1 }, { x: 2, y: 1 }]);
+  // A spike of 1 with deviation 41 / 40: its share is 1 / sum of exp(-d^2 / 2 s^2) over d = -4..4.
+  const weights = [-4, -3, -2, -1, 0, 1, 2, 3, 4].map((d) => Math.exp(-0.5 * (d / 1.025) ** 2));
+  const spike = points.map(({ x }) => ({ x, y: x === 20 ? 1 : 0 }));
+  expect(smooth(spike)[20]?.y).toBeCloseTo(1 / weights.reduce((a, b) => a + b), 12);
+  const few = [
+    { x: 0, y: 1 },
+    { x: 1, y: Number.NaN },
+    { x: 2, y: 5 },
+  ];
+  expect(smooth(few)).toEqual([
+    { x: 0, y: 1 },
+    { x: 2, y: 5 },
+  ]);
   expect(thin([0, 1, 2, 3, 4, 5], 2)).toEqual([0, 3, 5]);
 });
 
 test("every metric is drawn once, held-out success with its Wilson interval", () => {
-  const rows = [{ step: 0, "heldout/success": 0.5, "heldout/tasks": 10 }, { step: 1, "reward/mean": 0.2, kl: 0.1, loss: Number.NaN, "wind/north": 3, "wind/south": 4, fracZeroStd: 0.5 }];
+  const rows = [
+    { step: 0, "heldout/success": 0.5, "heldout/tasks": 10 },
+    { step: 1, "reward/mean": 0.2, kl: 0.1, loss: Number.NaN, "wind/north": 3, "wind/south": 4, fracZeroStd: 0.5 },
+  ];
   const charts = panels(toColumns(rows));
   expect(charts.map((chart) => [chart.title, chart.series.map((series) => series.name)])).toEqual([
     ["Reward and held-out success", ["held-out success", "reward (train)"]],
@@ -46,14 +64,22 @@ test("every metric is drawn once, held-out success with its Wilson interval", ()
 });
 
 test("a point is drawn where its axes say", () => {
-  const points = [{ x: 0, y: 0 }, { x: 10, y: 1 }];
-  const svg = chartSvg({ title: "Rate", unit: "rate", series: [{ name: "success", form: "measured", points }] }, { width: 400, height: 300, palette: LIGHT });
+  const points = [
+    { x: 0, y: 0 },
+    { x: 10, y: 1 },
+  ];
+  const svg = chartSvg(
+    { title: "Rate", unit: "rate", series: [{ name: "success", form: "measured", points }] },
+    { width: 400, height: 300, palette: LIGHT },
+  );
   // Left edge: 20 + 3 characters ("0.0") x 6.3 = 38.9; right: 400 - 18; bottom: 300 - 36; top: 46.
   expect(svg).toContain('<polyline points="38.9,264 382,46"');
 });
 
 test("a chart without finite values says so, and no NaN reaches the SVG", () => {
-  const svg = figureSvg("run <1>", "a & b", [{ title: "Loss", unit: "number", series: [{ name: "loss", form: "smoothed", points: [{ x: 1, y: Number.NaN }] }] }]);
+  const svg = figureSvg("run <1>", "a & b", [
+    { title: "Loss", unit: "number", series: [{ name: "loss", form: "smoothed", points: [{ x: 1, y: Number.NaN }] }] },
+  ]);
   expect(svg).toContain("no values");
   expect(svg).toContain("run &lt;1&gt;");
   expect(svg).not.toMatch(/NaN|Infinity|undefined/);

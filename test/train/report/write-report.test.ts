@@ -24,7 +24,11 @@ async function demoRun(): Promise<string> {
     const [good, bad] = [fakeScored(`s${step}-0`, 1), fakeScored(`s${step}-1`, 0)];
     const skipped = step === 1 ? { skipped: "non-finite gradient" } : {};
     const entry = { step, tasks: ["sum-1"], rollouts: [good.trajectory.id, bad.trajectory.id], version: step - 1, ...skipped };
-    await run.commitStep({ entry, metrics: { step, "reward/mean": 0.5, kl: Number.NaN }, trajectories: [encodeRollout(bad, fakeCredit(bad, -0.5)), encodeRollout(good, fakeCredit(good, 0.5))] });
+    await run.commitStep({
+      entry,
+      metrics: { step, "reward/mean": 0.5, kl: Number.NaN },
+      trajectories: [encodeRollout(bad, fakeCredit(bad, -0.5)), encodeRollout(good, fakeCredit(good, 0.5))],
+    });
   }
   await run.recordEvaluation({ step: 2, "heldout/success": 0.9, "heldout/tasks": 10 }, evaluation(2, 9));
   return folder;
@@ -36,7 +40,9 @@ test("the report states the result with its intervals and shows the rollouts", a
   expect(report.success).toEqual({ before: 0.2, after: 0.9 });
   // Wilson interval of 9 of 10: 0.5958 to 0.9821
   expect(report.findings[0]).toBe("held-out success from 20.0 % to 90.0 % (95 % interval 59.6 % – 98.2 %, 10 tasks)");
-  expect(report.findings[1]).toMatch(/^paired difference of the held-out score \+0\.700 \(95 % bootstrap interval \+0\.400 – \+[01]\.\d{3}, 10 tasks\)$/);
+  expect(report.findings[1]).toMatch(
+    /^paired difference of the held-out score \+0\.700 \(95 % bootstrap interval \+0\.400 – \+[01]\.\d{3}, 10 tasks\)$/,
+  );
   expect(report.findings[2]).toBe("1 of 2 steps changed no weights (most often: non-finite gradient, 1)");
   const html = readFileSync(report.html, "utf8");
   expect(html.match(/<div class="card rollout">/g)?.length).toBe(4);
@@ -68,5 +74,10 @@ test("advantages follow the sampled tokens of their row", () => {
   const credit = { trajectory: { rows, ...rest }, advantages: [Float32Array.of(1, 2, 3, 4, 5)] };
   const row = rows[0] ?? { spans: [] };
   const spans = rowTokens(row, 0, { credit, decode: decodeAsIds });
-  expect(spans.map((span) => span.map((token) => (token.kind === "sampled" ? token.advantage : token.text)))).toEqual([["⟨1⟩", "⟨2⟩", "⟨3⟩"], [1, 2], ["⟨6⟩"], [3, 4, 5]]);
+  expect(spans.map((span) => span.map((token) => (token.kind === "sampled" ? token.advantage : token.text)))).toEqual([
+    ["⟨1⟩", "⟨2⟩", "⟨3⟩"],
+    [1, 2],
+    ["⟨6⟩"],
+    [3, 4, 5],
+  ]);
 });

@@ -32,7 +32,10 @@ async function inspect(folder: string, options: InspectOptions, services: CliSer
   const kind: TrajectoryKind = options.eval === true ? "eval" : "step";
   const step = options.step ?? (await stepOf(run, kind, options.rollout));
   const records = await readTrajectories(folder, kind, step);
-  if (records.length === 0) throw new RunError(expected(`run ${folder}`, `recorded rollouts of ${kind} ${step}`, "none", `recorded are ${await recorded(run, kind)}`));
+  if (records.length === 0)
+    throw new RunError(
+      expected(`run ${folder}`, `recorded rollouts of ${kind} ${step}`, "none", `recorded are ${await recorded(run, kind)}`),
+    );
   const chosen = choose(records, options.rollout, `${folder}, ${kind} ${step}`);
   const paint = painter(wantsColour(services.stdout, services.environment));
   const decode = await services.decoderFor(run.config);
@@ -48,19 +51,26 @@ async function inspect(folder: string, options: InspectOptions, services: CliSer
 async function stepOf(run: RunRecord, kind: TrajectoryKind, rollout: string | undefined): Promise<number> {
   if (rollout !== undefined && kind === "step") {
     const entry = run.ledger.find(({ rollouts }) => rollouts.includes(rollout));
-    if (entry === undefined) throw new RunError(expected(`run ${run.folder}`, "the id of a recorded rollout", rollout, "list them with --step"));
+    if (entry === undefined)
+      throw new RunError(expected(`run ${run.folder}`, "the id of a recorded rollout", rollout, "list them with --step"));
     return entry.step;
   }
   const steps = (await trajectorySteps(run.folder, kind)).filter((step) => step <= run.ledger.length);
   const last = steps.at(-1);
-  if (last === undefined) throw new RunError(expected(`run ${run.folder}`, "recorded rollouts", `none of ${kind === "step" ? "a training step" : "an evaluation"} yet`));
+  if (last === undefined)
+    throw new RunError(
+      expected(`run ${run.folder}`, "recorded rollouts", `none of ${kind === "step" ? "a training step" : "an evaluation"} yet`),
+    );
   return last;
 }
 
 function choose(records: readonly RolloutRecord[], id: string | undefined, where: string): RolloutRecord {
   const found = id === undefined ? records[0] : records.find(({ scored }) => scored.trajectory.id === id);
   if (found === undefined) {
-    const known = records.slice(0, 3).map(({ scored }) => scored.trajectory.id).join(", ");
+    const known = records
+      .slice(0, 3)
+      .map(({ scored }) => scored.trajectory.id)
+      .join(", ");
     throw new RunError(expected(where, `the id of a rollout, such as ${known}`, String(id)));
   }
   return found;

@@ -1,6 +1,6 @@
 /** Terminal colour: a few styles, off for NO_COLOR, for pipes and for dumb terminals. */
 
-export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "blue" | "cyan" | "onGreen" | "onRed";
+type Style = "bold" | "dim" | "red" | "green" | "yellow" | "blue" | "cyan" | "onGreen" | "onRed";
 
 const CODES: Readonly<Record<Style, readonly [string, string]>> = {
   bold: ["1", "22"],
@@ -35,7 +35,10 @@ export function painter(on: boolean): Paint {
   return (text, ...styles) => {
     if (text === "") return text;
     const open = styles.map((style) => `\u001b[${CODES[style][0]}m`).join("");
-    const close = styles.map((style) => `\u001b[${CODES[style][1]}m`).reverse().join("");
+    const close = styles
+      .map((style) => `\u001b[${CODES[style][1]}m`)
+      .reverse()
+      .join("");
     return `${open}${text}${close}`;
   };
 }
@@ -45,13 +48,17 @@ export function width(text: string): number {
   let columns = 0;
   for (const character of withoutColour(text)) {
     if (/\p{Mark}/u.test(character) || character === "\u200d") continue;
-    columns += /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u.test(character) ? 2 : 1;
+    columns += /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u.test(
+      character,
+    )
+      ? 2
+      : 1;
   }
   return columns;
 }
 
 export function withoutColour(text: string): string {
-  // eslint-disable-next-line no-control-regex
+   
   return text.replace(/\u001b\[[0-9;]*m/g, "");
 }
 
@@ -65,7 +72,7 @@ export function pad(text: string, columns: number, side: "left" | "right" = "rig
  * recolour what follows or set the window's title.
  */
 export function visible(text: string): string {
-  // eslint-disable-next-line no-control-regex
+   
   return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
     const code = character.charCodeAt(0);
     if (code === 0x09) return "\u2192";

@@ -2,10 +2,11 @@
  * Progress of long work on standard error. A terminal gets one line that is redrawn; anything else one plain line a step;
  * with `--json` one JSON object a step. Standard output stays free for results.
  */
+import { encodeMetrics } from "../../../json.ts";
 import { bar, spark } from "./spark.ts";
 import { type Terminal, painter, wantsColour, width, withoutColour } from "./colour.ts";
 
-export interface ProgressStream extends Terminal {
+interface ProgressStream extends Terminal {
   write(text: string): unknown;
 }
 
@@ -22,9 +23,9 @@ export interface ProgressOptions {
 }
 
 /** Named numbers to show beside the bar, in order: `{ reward: 0.5, kl: 0.01 }`. */
-export type ProgressValues = Readonly<Record<string, number>>;
+type ProgressValues = Readonly<Record<string, number>>;
 
-export interface Progress {
+interface Progress {
   /** `done` of `total` is finished. */
   update(done: number, values?: ProgressValues): void;
   /** Prints a line above the bar. */
@@ -86,7 +87,7 @@ function fit(parts: readonly string[], columns: number): string {
 }
 
 function jsonLine(fixed: Record<string, unknown>, values: ProgressValues): string {
-  return JSON.stringify({ ...fixed, values }, (_key, value: unknown) => (typeof value === "number" && !Number.isFinite(value) ? String(value) : value));
+  return encodeMetrics({ ...fixed, values });
 }
 
 /** About three significant digits; integers as they are. */

@@ -6,7 +6,7 @@ import { type Paint, visible } from "./colour.ts";
 import { shortNumber } from "./progress.ts";
 import { table } from "./table.ts";
 
-export interface RolloutViewOptions {
+interface RolloutViewOptions {
   readonly decode: Decode;
   readonly paint: Paint;
   /** Adds a table of every token with its id, log-prob and advantage. */
@@ -24,7 +24,8 @@ export function rolloutView(record: RolloutRecord, options: RolloutViewOptions):
     if (trajectory.rows.length > 1) lines.push(paint(`row ${index + 1} of ${trajectory.rows.length}`, "bold"));
     row.spans.forEach((span, place) => {
       const turn = trajectory.turns.findIndex((each) => each.row === index && each.span === place);
-      if (span.kind === "sampled") lines.push(turnLine({ span, turn: trajectory.turns[turn], number: turn + 1, tokens: spans[place] ?? [] }, paint));
+      if (span.kind === "sampled")
+        lines.push(turnLine({ span, turn: trajectory.turns[turn], number: turn + 1, tokens: spans[place] ?? [] }, paint));
       lines.push(...textLines(spans[place] ?? [], paint));
     });
     if (options.tokens) lines.push("", ...tokenTable(spans.flat(), paint));
@@ -40,18 +41,40 @@ export function rolloutTable(records: readonly RolloutRecord[], paint: Paint): s
     const advantages = credit?.advantages.flatMap((row) => [...row]) ?? [];
     const mean = advantages.reduce((a, b) => a + b, 0) / advantages.length;
     const advantage = advantages.length === 0 ? paint("none", "dim") : paint(signed(mean), mean > 0 ? "green" : mean < 0 ? "red" : "dim");
-    return [visible(trajectory.id), visible(trajectory.task.id), String(trajectory.sample), scoreText(verdict, paint), advantage, String(trajectory.turns.length), String(tokens), trajectory.end.type];
+    return [
+      visible(trajectory.id),
+      visible(trajectory.task.id),
+      String(trajectory.sample),
+      scoreText(verdict, paint),
+      advantage,
+      String(trajectory.turns.length),
+      String(tokens),
+      trajectory.end.type,
+    ];
   });
   const right = { align: "right" } as const;
-  return table([{ title: "rollout" }, { title: "task" }, { title: "sample", ...right }, { title: "score", ...right }, { title: "advantage", ...right }, { title: "turns", ...right }, { title: "tokens", ...right }, { title: "ended" }], rows);
+  return table(
+    [
+      { title: "rollout" },
+      { title: "task" },
+      { title: "sample", ...right },
+      { title: "score", ...right },
+      { title: "advantage", ...right },
+      { title: "turns", ...right },
+      { title: "tokens", ...right },
+      { title: "ended" },
+    ],
+    rows,
+  );
 }
 
 function headLines({ scored: { trajectory, verdict } }: RolloutRecord, paint: Paint): string[] {
   const { id, task, sample, end, measures, seconds } = trajectory;
   const how = end.type === "error" ? `error in ${end.boundary}: ${end.message}` : end.type;
+  const member = `${paint("sample", "dim")} ${sample}`;
   const figures = Object.entries(measures).map(([name, value]) => `${name} ${shortNumber(value)}`);
   return [
-    `${paint("rollout", "dim")}   ${paint(visible(id), "bold")}  ${paint("task", "dim")} ${visible(task.id)}  ${paint("sample", "dim")} ${sample}`,
+    `${paint("rollout", "dim")}   ${paint(visible(id), "bold")}  ${paint("task", "dim")} ${visible(task.id)}  ${member}`,
     verdictLine(verdict, paint),
     `${paint("measures", "dim")}  ${[...figures, `${shortNumber(seconds)} s`].join("  ")}`,
     `${paint("ended", "dim")}     ${visible(how)}`,
@@ -96,7 +119,10 @@ function turnLine({ span, turn, number, tokens }: SampledTurn, paint: Paint): st
 function textLines(tokens: readonly (ContextToken | SampledToken)[], paint: Paint): string[] {
   const painted = tokens.map((token) => {
     const style = token.kind === "context" ? "dim" : (token.advantage ?? 0) > 0 ? "onGreen" : (token.advantage ?? 0) < 0 ? "onRed" : "bold";
-    return visible(token.text).split("\n").map((part) => paint(part, style)).join("\n");
+    return visible(token.text)
+      .split("\n")
+      .map((part) => paint(part, style))
+      .join("\n");
   });
   const text = painted.join("");
   return text === "" ? [] : text.split("\n");
@@ -104,11 +130,31 @@ function textLines(tokens: readonly (ContextToken | SampledToken)[], paint: Pain
 
 function tokenTable(tokens: readonly (ContextToken | SampledToken)[], paint: Paint): string[] {
   const rows = tokens.map((token, index) => {
-    const shared = [String(index), String(token.id), JSON.stringify(visible(token.text)), paint(token.kind, token.kind === "context" ? "dim" : "bold")];
+    const shared = [
+      String(index),
+      String(token.id),
+      JSON.stringify(visible(token.text)),
+      paint(token.kind, token.kind === "context" ? "dim" : "bold"),
+    ];
     if (token.kind === "context") return shared;
-    const advantage = token.advantage === undefined ? "" : paint(signed(token.advantage), token.advantage > 0 ? "green" : token.advantage < 0 ? "red" : "dim");
+    const advantage =
+      token.advantage === undefined
+        ? ""
+        : paint(signed(token.advantage), token.advantage > 0 ? "green" : token.advantage < 0 ? "red" : "dim");
     return [...shared, token.logprob.toFixed(4), Math.exp(token.logprob).toFixed(3), advantage, `v${token.version}`];
   });
   const right = { align: "right" } as const;
-  return table([{ title: "#", ...right }, { title: "id", ...right }, { title: "text" }, { title: "kind" }, { title: "log-prob", ...right }, { title: "p", ...right }, { title: "advantage", ...right }, { title: "policy" }], rows);
+  return table(
+    [
+      { title: "#", ...right },
+      { title: "id", ...right },
+      { title: "text" },
+      { title: "kind" },
+      { title: "log-prob", ...right },
+      { title: "p", ...right },
+      { title: "advantage", ...right },
+      { title: "policy" },
+    ],
+    rows,
+  );
 }

@@ -8,7 +8,9 @@ const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 export function spark(values: readonly number[], columns = 24): string {
   const parts = Math.min(columns, values.length);
   const points = Array.from({ length: parts }, (_, i) => {
-    const part = values.slice(Math.floor((i * values.length) / parts), Math.floor(((i + 1) * values.length) / parts)).filter(Number.isFinite);
+    const part = values
+      .slice(Math.floor((i * values.length) / parts), Math.floor(((i + 1) * values.length) / parts))
+      .filter(Number.isFinite);
     return part.length === 0 ? Number.NaN : part.reduce((a, b) => a + b, 0) / part.length;
   });
   const known = points.filter(Number.isFinite);
@@ -25,7 +27,7 @@ export function bar(fraction: number, columns = 16, empty = "░"): string {
   return "█".repeat(full) + part + empty.repeat(columns - full - (part === "" ? 0 : 1));
 }
 
-export function percent(fraction: number): string {
+function percent(fraction: number): string {
   return Number.isFinite(fraction) ? `${(100 * fraction).toFixed(1)} %` : "?";
 }
 
@@ -33,5 +35,6 @@ export function percent(fraction: number): string {
 export function beforeAfter(label: string, rates: { readonly before: number; readonly after: number }, paint: Paint): string {
   const better = rates.after > rates.before ? "green" : rates.after < rates.before ? "red" : "yellow";
   const show = (rate: number): string => percent(rate).padStart(7);
-  return `${label}  ${show(rates.before)}  ${paint(bar(rates.before), "dim")}  →  ${paint(show(rates.after), "bold")}  ${paint(bar(rates.after), better)}`;
+  const [from, to] = [`${show(rates.before)}  ${paint(bar(rates.before), "dim")}`, paint(show(rates.after), "bold")];
+  return `${label}  ${from}  →  ${to}  ${paint(bar(rates.after), better)}`;
 }

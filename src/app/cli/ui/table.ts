@@ -1,7 +1,7 @@
 /** Aligned columns for the terminal. */
 import { pad, width } from "./colour.ts";
 
-export interface Column {
+interface Column {
   readonly title: string;
   readonly align?: "left" | "right";
 }
@@ -10,6 +10,9 @@ export interface Column {
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
   const widths = columns.map(({ title }, i) => Math.max(width(title), ...rows.map((row) => width(row[i] ?? ""))));
   const line = (cells: readonly string[]): string =>
-    columns.map(({ align = "left" }, i) => pad(cells[i] ?? "", widths[i] ?? 0, align === "left" ? "right" : "left")).join("  ").trimEnd();
+    columns
+      .map(({ align = "left" }, i) => pad(cells[i] ?? "", widths[i] ?? 0, align === "left" ? "right" : "left"))
+      .join("  ")
+      .trimEnd();
   return [line(columns.map(({ title }) => title)), widths.map((columnsWide) => "─".repeat(columnsWide)).join("  "), ...rows.map(line)];
 }
