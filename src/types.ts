@@ -339,8 +339,9 @@ export interface Engine extends AsyncDisposable {
   readonly version: PolicyVersion;
   sample(request: SampleRequest): Promise<readonly SampledSpan[]>;
   /** Log-probs of the trained positions of given rows. `adapter: "reference"` is the policy as it was opened. */
-  logprobs(rows: readonly TrainRow[], options?: { readonly adapter?: string }): Promise<readonly Float32Array[]>;
-  forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult>;
+  logprobs(rows: readonly TrainRow[], options?: { readonly adapter?: string; readonly signal?: AbortSignal }): Promise<readonly Float32Array[]>;
+  /** Adds to the held gradients; an abort drops them all and leaves the weights as they were. */
+  forwardBackward(batch: Batch, loss: Loss, options?: { readonly signal?: AbortSignal }): Promise<ForwardBackwardResult>;
   optimStep(options: AdamWOptions): Promise<OptimResult>;
   /** Makes the trained weights the sampled ones; proves by a probe that the served policy is the trained one. */
   publish(): Promise<PolicyVersion>;

@@ -2,7 +2,7 @@
 import { ConfigError, expected } from "../../errors.ts";
 import { integer, rng } from "../../random.ts";
 
-interface Interval {
+export interface Interval {
   readonly low: number;
   readonly high: number;
 }

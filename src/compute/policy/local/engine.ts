@@ -91,13 +91,16 @@ export class LocalEngine implements Engine {
     return this.sampler.sample(request, this.#version);
   }
 
-  async logprobs(rows: readonly TrainRow[], { adapter = "policy" }: { readonly adapter?: string } = {}): Promise<readonly Float32Array[]> {
-    return this.trainer.logprobs(rows, adapter);
+  async logprobs(
+    rows: readonly TrainRow[],
+    { adapter = "policy", signal }: { readonly adapter?: string; readonly signal?: AbortSignal } = {},
+  ): Promise<readonly Float32Array[]> {
+    return this.trainer.logprobs(rows, adapter, signal);
   }
 
-  async forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult> {
+  async forwardBackward(batch: Batch, loss: Loss, { signal }: { readonly signal?: AbortSignal } = {}): Promise<ForwardBackwardResult> {
     if (this.trainer.trainable.size === 0) throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
-    return this.trainer.forwardBackward(batch, loss);
+    return this.trainer.forwardBackward(batch, loss, signal);
   }
 
   async optimStep(options: AdamWOptions): Promise<OptimResult> {

@@ -26,6 +26,8 @@ export interface Machine {
   readonly model: LocalModel;
   readonly programs: Programs;
   readonly pool: Pool;
+  /** Checked before every layer, so that an abort takes effect within one layer's time. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Rows of the embedding table, and of learned positions where there are any: -> [ids.length, hidden]. */
@@ -92,6 +94,7 @@ async function runLayers(machine: Machine, pass: Pass, { options, past, starts, 
   const program = await programs.blockForward(blockOptions(machine, { ...options, past: past !== undefined }));
   let x = embedRows(machine, { ids: pass.ids, starts, length: pass.shape.length, variant: options.variant });
   for (let i = 0; i < model.architecture.layers; i++) {
+    machine.signal?.throwIfAborted();
     const { y, ...kept } = await program.run(layerFeeds(machine, { pass, past, layer: i, x, variant: options.variant }), { pool, sizes: sizesOf(pass) });
     if (hold === "all") pass.layers.push({ x, ...kept });
     else {
@@ -153,6 +156,7 @@ async function backThroughLayers(
   const toPast: CacheGradient[] = [];
   let dy = start;
   for (let i = model.architecture.layers - 1; i >= 0; i--) {
+    machine.signal?.throwIfAborted();
     const { x, ...kept } = pass.layers[i]!;
     const seeds = cacheGradients?.[i];
     const seeded: HostTensors = seeds === undefined ? {} : { dKeys: seeds.keys, dValues: seeds.values };

@@ -49,8 +49,25 @@ export class Trainer {
     return { buffers: this.#gradients };
   }
 
+  /** Runs `body` under an abort signal; after an abort nothing that it began is kept. */
+  async #abortable<T>(signal: AbortSignal | undefined, body: () => Promise<T>): Promise<T> {
+    this.#machine.signal = signal;
+    try {
+      return await body();
+    } catch (cause) {
+      if (signal?.aborted === true) this.clearGradients();
+      throw cause;
+    } finally {
+      this.#machine.signal = undefined;
+    }
+  }
+
   /** Log-probs of the trained positions, by row, under any variant of the weights. */
-  async logprobs(rows: readonly TrainRow[], variant: string): Promise<Float32Array[]> {
+  logprobs(rows: readonly TrainRow[], variant: string, signal?: AbortSignal): Promise<Float32Array[]> {
+    return this.#abortable(signal, () => this.#logprobs(rows, variant));
+  }
+
+  async #logprobs(rows: readonly TrainRow[], variant: string): Promise<Float32Array[]> {
     checkRows(rows, this.#machine.model.architecture);
     const results: Float32Array[] = [];
     const units = unitsByPrompt(rows);
@@ -65,7 +82,11 @@ export class Trainer {
   }
 
   /** Adds the gradients of `loss` over `batch` to those held. */
-  async forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult> {
+  forwardBackward(batch: Batch, loss: Loss, signal?: AbortSignal): Promise<ForwardBackwardResult> {
+    return this.#abortable(signal, () => this.#forwardBackward(batch, loss));
+  }
+
+  async #forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult> {
     const rows = batch.units.flatMap((unit) => unit.rows);
     checkRows(rows, this.#machine.model.architecture);
     const program = await this.#loss(loss);

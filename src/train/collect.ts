@@ -1,0 +1,39 @@
+/** Prompt, rollout and reward of one step: every task's samples, graded; one faulty member never stops the others. */
+import { playEpisode, type Policy } from "../loop/rollout/episode.ts";
+import { runPool } from "../loop/rollout/pool.ts";
+import { scoreTrajectory } from "../loop/reward/score.ts";
+import type { Env, Group, Scored, Task } from "../types.ts";
+
+export interface CollectOptions {
+  readonly seed: number;
+  /** What the samples are for; a part of their random address. */
+  readonly stage: "train" | "heldout";
+  readonly step: number;
+  readonly groupSize: number;
+  readonly temperature: number;
+  readonly maxTokens: number;
+  readonly maxTurns: number;
+  readonly concurrency: number;
+  readonly deadlineSeconds: number;
+  readonly signal?: AbortSignal;
+  /** Called after each graded rollout. */
+  readonly onRollout?: (done: number, total: number) => void;
+}
+
+/** `groupSize` graded rollouts of every task, in the order of the tasks. */
+export async function collectGroups(env: Env, tasks: readonly Task[], { policy, ...options }: CollectOptions & { readonly policy: Policy }): Promise<Group[]> {
+  const { groupSize, seed, stage, step, signal } = options;
+  const total = tasks.length * groupSize;
+  let done = 0;
+  const jobs = tasks.flatMap((task) =>
+    Array.from({ length: groupSize }, (_, sample) => async (): Promise<Scored> => {
+      const trajectory = await playEpisode(env, task, { ...options, policy, address: { seed, stage, step, sample } });
+      const scored = await scoreTrajectory(env.reward, trajectory);
+      signal?.throwIfAborted();
+      options.onRollout?.(++done, total);
+      return scored;
+    }),
+  );
+  const members = await runPool(jobs, options.concurrency);
+  return tasks.map((task, i) => ({ task, members: members.slice(i * groupSize, (i + 1) * groupSize) }));
+}

@@ -1,0 +1,85 @@
+/** The numbers of one step, by the names that the report knows. */
+import { isTruncated, type BuiltBatch } from "../loop/batch/rows.ts";
+import type { Group, Scored } from "../types.ts";
+import { mean, meanMeasures, type Evaluation } from "./evaluate/evaluate.ts";
+import type { MetricsRow } from "./record/metrics.ts";
+import type { SignalMeasures } from "./signal.ts";
+import type { UpdateResult } from "./update.ts";
+
+export interface StepFacts {
+  readonly step: number;
+  readonly groups: readonly Group[];
+  readonly built: BuiltBatch;
+  readonly signals: SignalMeasures;
+  readonly update: UpdateResult | null;
+  readonly seconds: { readonly rollout: number; readonly update: number };
+}
+
+export function stepMetrics({ step, groups, built, signals, update, seconds }: StepFacts): MetricsRow {
+  const members = groups.flatMap((group) => group.members);
+  const tokens = members.reduce((sum, { trajectory }) => sum + (trajectory.measures["sampledTokens"] ?? 0), 0);
+  const { sampledTokens: meanTokens = 0, ...measures } = meanMeasures(members);
+  return {
+    step,
+    "reward/mean": signals.reward,
+    "reward/std": deviation(scoresOf(members)),
+    ...componentMeans(members),
+    fracZeroStd: signals.fracZeroStd,
+    truncated: signals.truncated,
+    unscorable: signals.unscorable,
+    "length/mean": meanTokens,
+    "length/max": Math.max(...members.map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0)),
+    "length/finished": mean(members.filter(({ trajectory }) => !isTruncated(trajectory)).map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0)),
+    ...measures,
+    "batch/tokens": built.tokens,
+    "batch/rows": built.batch === null ? 0 : built.batch.units.reduce((sum, { rows }) => sum + rows.length, 0),
+    ...(update === null ? {} : updateMetrics(update)),
+    "seconds/rollout": seconds.rollout,
+    "seconds/update": seconds.update,
+    "tokensPerSecond/rollout": tokens / Math.max(seconds.rollout, 1e-9),
+  };
+}
+
+function updateMetrics({ first, optim, learningRate, samplerGap }: UpdateResult): Record<string, number> {
+  const norms = optim.flatMap((result) => (result.type === "stepped" ? [result.gradNorm] : []));
+  return {
+    loss: first.loss,
+    ...first.metrics,
+    learningRate,
+    samplerGap,
+    gradNorm: norms.length === 0 ? NaN : mean(norms),
+    "tokensProcessed": first.tokens.processed,
+  };
+}
+
+const scoresOf = (members: readonly Scored[]): number[] => members.flatMap(({ verdict }) => (verdict.type === "scored" ? [verdict.score as number] : []));
+
+/** Sample standard deviation over the whole batch; 0 for fewer than two. */
+function deviation(scores: readonly number[]): number {
+  if (scores.length < 2) return 0;
+  const centre = mean(scores);
+  return Math.sqrt(scores.reduce((sum, score) => sum + (score - centre) ** 2, 0) / (scores.length - 1));
+}
+
+/** Mean of each reward component over the rollouts that have it. */
+function componentMeans(members: readonly Scored[]): Record<string, number> {
+  const values = new Map<string, number[]>();
+  for (const { verdict } of members) {
+    if (verdict.type !== "scored") continue;
+    for (const [name, value] of Object.entries(verdict.components)) values.set(name, [...(values.get(name) ?? []), value]);
+  }
+  return Object.fromEntries([...values].map(([name, list]) => [`reward/${name}`, mean(list)]));
+}
+
+/** The held-out row of a step. */
+export function evaluationMetrics(step: number, evaluation: Evaluation): MetricsRow {
+  const measures = Object.fromEntries(Object.entries(evaluation.measures).map(([name, value]) => [`heldout/${name}`, value]));
+  return {
+    step,
+    "heldout/success": evaluation.success,
+    "heldout/tasks": evaluation.scored,
+    "heldout/score": evaluation.score,
+    ...measures,
+    "seconds/heldout": evaluation.seconds,
+  };
+}

@@ -1,0 +1,105 @@
+/**
+ * `train`: from a configuration to a trained run folder. The configuration is checked and the plan is told before any weights are
+ * read; the preflight grades reference answers before anything is sampled.
+ */
+import { join } from "node:path";
+import { grpo } from "../algo/grpo.ts";
+import { ConfigError, expected } from "../errors.ts";
+import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
+import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
+import { parameterCount } from "../compute/policy/local/memory.ts";
+import { openEnv } from "../env/index.ts";
+import type { Algorithm, Env } from "../types.ts";
+import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
+import type { Evaluation } from "./evaluate/evaluate.ts";
+import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
+import { preflight } from "./preflight.ts";
+import { openRun } from "./record/run-folder.ts";
+import { trainSync, type TrainObserver } from "./sync.ts";
+
+export interface TrainOptions {
+  /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
+  readonly env?: Env;
+  readonly runsFolder?: string;
+  readonly resume?: boolean;
+  readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
+  readonly signal?: AbortSignal;
+}
+
+export interface TrainResult {
+  readonly folder: string;
+  readonly steps: number;
+  /** The last held-out evaluation of this process. */
+  readonly evaluation: Evaluation | undefined;
+}
+
+/** Tasks whose reference and prompt length are checked before a run. */
+const preflightTasks = 16;
+
+/** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
+export async function train(input: TrainConfigInput, { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {}): Promise<TrainResult> {
+  const config = parseTrainConfig(input);
+  const environment = env ?? openEnv(config.env);
+  const algorithm = algorithmOf(config);
+  const made = plan(config, await checkedFacts(config, environment));
+  observer.onPlan?.(config, made);
+  await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
+  for (const note of run.notes) observer.onNote?.(note);
+  await using policy = await openTrainable(config, algorithm);
+  if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
+  else await policy.engine.publish();
+  const evaluation = await trainSync({ config, env: environment, algorithm, policy, run, observer, ...(signal === undefined ? {} : { signal }) });
+  return { folder: run.folder, steps: run.lastStep, evaluation };
+}
+
+/** The algorithm that a configuration describes. */
+export function algorithmOf({ algo }: TrainConfig): Algorithm {
+  switch (algo.name) {
+    case "grpo": {
+      const { name: _, ...options } = algo;
+      return grpo(options);
+    }
+    case "sft":
+      throw new ConfigError(expected("algo.name", "grpo for training by reward", "sft", "supervised runs read dialogues: use `data` with algo sft"));
+  }
+}
+
+/** LoRA settings by our own names. */
+export function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
+  if (model.adapter !== "lora") return undefined;
+  return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
+}
+
+function openTrainable(config: TrainConfig, algorithm: Algorithm): Promise<OpenedPolicy> {
+  const lora = loraOf(config.model);
+  return openPolicy(config.model.path, {
+    train: lora === undefined ? { type: "full" } : { type: "lora", lora },
+    reference: algorithm.needsReference,
+    seed: config.seed,
+    microBatchTokens: config.train.microBatchTokens,
+    maxRows: config.rollout.concurrency,
+  });
+}
+
+/** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
+async function checkedFacts(config: TrainConfig, env: Env): Promise<PlanFacts> {
+  const { files, architecture: a } = await readModelFacts(config.model.path);
+  try {
+    const renderer = rendererOf(files);
+    const train = env.tasks("train");
+    const testTasks = config.train.evalEvery === 0 ? 0 : env.tasks("test").size;
+    const lora = loraOf(config.model);
+    const size = (shape: readonly number[]): number => shape.reduce((x, y) => x * y, 1);
+    const trainable = lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
+    await preflight(env, Array.from({ length: Math.min(preflightTasks, train.size) }, (_, i) => train.at(i)), {
+      renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens,
+    });
+    return {
+      trainTasks: train.size, testTasks, contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
+      hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
+    };
+  } finally {
+    await files.close();
+  }
+}
+
