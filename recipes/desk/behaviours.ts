@@ -112,13 +112,13 @@ function wrongArguments({ needs, records }: Question, random: Draw): readonly Sc
   return [...before, call("lookup", { name, field }), answer(`The answer is ${record[field]!}.`)];
 }
 
-/** One operator changed for another that gives another value of at most four digits. */
+/** One operator changed for another that gives another value, not negative; every sum of the desk has such a neighbour below 100,000. */
 function otherOperator(expression: string, random: Draw): string {
   const right = calculate(expression);
   const variants = [...expression.matchAll(/[-+*]/g)].flatMap(({ index }) =>
     ["+", "-", "*"].map((operator) => expression.slice(0, index) + operator + expression.slice(index + 1)),
   );
-  return random.pick(variants.filter((variant) => calculate(variant) !== right && /^\d{1,4}$/.test(calculate(variant))));
+  return random.pick(variants.filter((variant) => calculate(variant) !== right && /^\d{1,5}$/.test(calculate(variant))));
 }
 
 /** Of the same form as the right answer, and wrong: other digits if it has any, else another word of the same list. */

@@ -1,11 +1,13 @@
 import { readFileSync } from "node:fs";
 import { Template } from "@huggingface/jinja";
 import { expect, test } from "vitest";
-import { MISTAKES } from "../../recipes/desk/behaviours.ts";
+import { MISTAKES, scriptOf, type Behaviour } from "../../recipes/desk/behaviours.ts";
 import { corpus } from "../../recipes/desk/corpus.ts";
 import { dialogues, type Dialogue } from "../../recipes/desk/dialogues.ts";
+import { draw } from "../../src/env/desk/draw.ts";
 import { desk, questionOf } from "../../src/env/desk.ts";
 import { WORDS } from "../../src/env/desk/words.ts";
+import { rng } from "../../src/random.ts";
 import type { Message } from "../../src/types.ts";
 
 const env = desk();
@@ -41,6 +43,18 @@ test("mistakes come in the stated odds and show in the measure that is named for
     for (const [mistake, odd] of Object.entries(odds)) {
       const found = share(wrong, ({ behaviour }) => behaviour === mistake);
       expect([kind, mistake, Math.abs(found - odd / 100) < 4 * Math.sqrt(0.25 / wrong.length)]).toEqual([kind, mistake, true]);
+    }
+  }
+});
+
+test("every mistake of a kind can be made with every question of that kind, and is one", () => {
+  for (let i = 0; i < env.tasks("train").size; i++) {
+    const asked = questionOf(env.tasks("train").at(i));
+    for (const [mistake, odd] of Object.entries(MISTAKES[asked.kind]) as [Behaviour, number][]) {
+      if (odd === 0 || mistake === "malformed") continue;
+      const last = scriptOf(asked, mistake, draw(rng(5, i, mistake))).at(-1)!;
+      expect([last.parse, last.message.content]).toEqual(["answer", expect.stringMatching(/^The answer is [\w -]+\.$/)]);
+      expect(last.message.content).not.toBe(asked.final);
     }
   }
 });
