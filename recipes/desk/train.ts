@@ -16,7 +16,7 @@ import { desk } from "../../src/env/desk.ts";
 import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
 import { learningRateAt } from "../../src/loop/update/schedule.ts";
-import { permutation, rng } from "../../src/random.ts";
+import { integer, permutation, rng, uniform } from "../../src/random.ts";
 import type { JsonObject } from "../../src/types.ts";
 import { corpus } from "./corpus.ts";
 import { dialogues } from "./dialogues.ts";
@@ -29,6 +29,7 @@ export interface RecipeOptions {
   readonly intermediate: number;
   readonly heads: number;
   readonly kvHeads: number;
+  readonly copy: StageOptions;
   readonly pretrain: StageOptions;
   readonly warmup: StageOptions & { readonly dialogues: number; readonly right: number };
 }
@@ -59,6 +60,7 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
   const config = modelConfig(options, renderer.tokenizer.size);
   const architecture = llama.read(config);
   const engine = newEngine(architecture, options.seed);
+  await train(engine, { stage: "copy", ...options.copy }, copyRows(renderer, options.seed), report);
   await train(engine, { stage: "pretrain", ...options.pretrain }, pretrainingRows(renderer, text, options.seed), report);
   const made = await dialogues(options.seed, options.warmup.dialogues, { right: options.warmup.right, env: desk({ seed: options.seed + 1 }) });
   const rows = made.flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
@@ -92,6 +94,24 @@ function modelConfig(options: RecipeOptions, vocabulary: number): JsonObject {
 function newEngine(architecture: Architecture, seed: number): LocalEngine {
   const parameters = initialParameters(architecture, seed);
   return LocalEngine.open({ name: "desk", architecture, parameters, train: { type: "full" }, microBatchTokens: 4096 });
+}
+
+/**
+ * Random ids said again and again: nothing but what stood before predicts them, which makes the heads that copy appear early
+ * (Olsson et al. 2022, arXiv:2209.11895, "In-context learning and induction heads"). Digits and letters are over-represented,
+ * because these are what the desk's answers are made of; the first, unpredictable saying is not trained.
+ */
+function* copyRows(renderer: ChatRenderer, seed: number): Generator<EncodedDialogue> {
+  const { tokenizer } = renderer;
+  const { size, specials } = tokenizer;
+  const digits = Array.from("0123456789", (digit) => tokenizer.idOf(digit)!);
+  for (let i = 0; ; i++) {
+    const key = rng(seed, "copy", i);
+    const period = 6 + integer(key, 25, 0);
+    const phrase = Array.from({ length: period }, (_, t) => (uniform(key, 2 * t + 1) < 0.4 ? digits[integer(key, 10, 2 * t + 2)]! : specials.length + integer(key, size - specials.length, 2 * t + 2)));
+    const ids = Int32Array.from({ length: 72 }, (_, t) => phrase[t % period]!);
+    yield { ids, trained: Int32Array.from({ length: 72 - period - 1 }, (_, t) => period + 1 + t) };
+  }
 }
 
 /** Text cut into rows of 256 ids, every token trained; each pass over the corpus in another order. */
