@@ -46,7 +46,7 @@ const grpo = z.strictObject({
   epochsPerBatch,
 });
 
-const sft = z.strictObject({ name: z.literal("sft"), reduction, epochsPerBatch });
+const sft = z.strictObject({ name: z.literal("sft"), reduction: oneOf(["token-mean", "sequence-mean"], "token-mean", "what the summed loss is divided by") });
 
 const rollout = z.strictObject({
   tasksPerStep: whole({ min: 1, max: 65_536 }, 8, "prompts of one step"),
@@ -93,7 +93,9 @@ const inputSchema = z.strictObject({
     withAdapter,
     z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) }),
   ),
-  env: namedOptions("which environment, with its own options"),
+  env: namedOptions("which environment, with its own options").optional(),
+  /** Dialogues for supervised fine-tuning: a JSONL file of `{"messages": [...], "tools": [...]}`. */
+  data: text(/\S/, "a JSONL file of dialogues", "what sft trains on").optional(),
   algo: z.discriminatedUnion("name", [grpo, sft], { error: (issue) => choiceProblem(issue.input, "name", ["grpo", "sft"]) }),
   rollout: rollout.prefault({}),
   optim: optim.prefault({}),

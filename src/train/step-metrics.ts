@@ -4,7 +4,7 @@ import type { Group, Scored } from "../types.ts";
 import { mean, meanMeasures, type Evaluation } from "./evaluate/evaluate.ts";
 import type { MetricsRow } from "./record/metrics.ts";
 import type { SignalMeasures } from "./signal.ts";
-import type { UpdateResult } from "./update.ts";
+import { updateMetrics, type UpdateResult } from "./update.ts";
 
 export interface StepFacts {
   readonly step: number;
@@ -37,18 +37,6 @@ export function stepMetrics({ step, groups, built, signals, update, seconds }: S
     "seconds/rollout": seconds.rollout,
     "seconds/update": seconds.update,
     "tokensPerSecond/rollout": tokens / Math.max(seconds.rollout, 1e-9),
-  };
-}
-
-function updateMetrics({ first, optim, learningRate, samplerGap }: UpdateResult): Record<string, number> {
-  const norms = optim.flatMap((result) => (result.type === "stepped" ? [result.gradNorm] : []));
-  return {
-    loss: first.loss,
-    ...first.metrics,
-    learningRate,
-    samplerGap,
-    gradNorm: norms.length === 0 ? NaN : mean(norms),
-    "tokensProcessed": first.tokens.processed,
   };
 }
 

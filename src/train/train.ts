@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { grpo } from "../algo/grpo.ts";
-import { ConfigError, expected } from "../errors.ts";
+import { sft } from "../algo/sft.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
 import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
@@ -15,7 +15,9 @@ import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { openRun } from "./record/run-folder.ts";
-import { trainSync, type TrainObserver } from "./sync.ts";
+import type { TrainObserver } from "./keep.ts";
+import { readDialogues, trainOffline } from "./offline.ts";
+import { trainSync } from "./sync.ts";
 
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
@@ -39,29 +41,25 @@ const preflightTasks = 16;
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(input: TrainConfigInput, { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {}): Promise<TrainResult> {
   const config = parseTrainConfig(input);
-  const environment = env ?? openEnv(config.env);
-  const algorithm = algorithmOf(config);
+  const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
   const made = plan(config, await checkedFacts(config, environment));
   observer.onPlan?.(config, made);
   await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
   for (const note of run.notes) observer.onNote?.(note);
-  await using policy = await openTrainable(config, algorithm);
+  const { algo } = config;
+  const algorithm = algo.name === "grpo" ? grpoOf(algo) : undefined;
+  await using policy = await openTrainable(config, algorithm?.needsReference ?? false);
   if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
   else await policy.engine.publish();
-  const evaluation = await trainSync({ config, env: environment, algorithm, policy, run, observer, ...(signal === undefined ? {} : { signal }) });
+  const context = { config, policy, run, observer, ...(environment === undefined ? {} : { env: environment }), ...(signal === undefined ? {} : { signal }) };
+  const evaluation = await (algo.name === "sft"
+    ? trainOffline({ ...context, algorithm: sft({ reduction: algo.reduction }), rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength) })
+    : trainSync({ ...context, env: environment!, algorithm: algorithm! }));
   return { folder: run.folder, steps: run.lastStep, evaluation };
 }
 
-/** The algorithm that a configuration describes. */
-export function algorithmOf({ algo }: TrainConfig): Algorithm {
-  switch (algo.name) {
-    case "grpo": {
-      const { name: _, ...options } = algo;
-      return grpo(options);
-    }
-    case "sft":
-      throw new ConfigError(expected("algo.name", "grpo for training by reward", "sft", "supervised runs read dialogues: use `data` with algo sft"));
-  }
+function grpoOf({ name: _, ...options }: Extract<TrainConfig["algo"], { name: "grpo" }>): Algorithm {
+  return grpo(options);
 }
 
 /** LoRA settings by our own names. */
@@ -70,11 +68,11 @@ export function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
   return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
 }
 
-function openTrainable(config: TrainConfig, algorithm: Algorithm): Promise<OpenedPolicy> {
+function openTrainable(config: TrainConfig, reference: boolean): Promise<OpenedPolicy> {
   const lora = loraOf(config.model);
   return openPolicy(config.model.path, {
     train: lora === undefined ? { type: "full" } : { type: "lora", lora },
-    reference: algorithm.needsReference,
+    reference,
     seed: config.seed,
     microBatchTokens: config.train.microBatchTokens,
     maxRows: config.rollout.concurrency,
@@ -82,24 +80,25 @@ function openTrainable(config: TrainConfig, algorithm: Algorithm): Promise<Opene
 }
 
 /** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
-async function checkedFacts(config: TrainConfig, env: Env): Promise<PlanFacts> {
+async function checkedFacts(config: TrainConfig, env: Env | undefined): Promise<PlanFacts> {
   const { files, architecture: a } = await readModelFacts(config.model.path);
   try {
     const renderer = rendererOf(files);
-    const train = env.tasks("train");
-    const testTasks = config.train.evalEvery === 0 ? 0 : env.tasks("test").size;
+    const source = env?.tasks("train");
     const lora = loraOf(config.model);
     const size = (shape: readonly number[]): number => shape.reduce((x, y) => x * y, 1);
     const trainable = lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
-    await preflight(env, Array.from({ length: Math.min(preflightTasks, train.size) }, (_, i) => train.at(i)), {
-      renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens,
-    });
+    if (env !== undefined && source !== undefined) {
+      const some = Array.from({ length: Math.min(preflightTasks, source.size) }, (_, i) => source.at(i));
+      await preflight(env, some, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens });
+    }
     return {
-      trainTasks: train.size, testTasks, contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
+      trainTasks: config.data === undefined ? (source?.size ?? 0) : readDialogues(config.data, renderer, a.context).length,
+      testTasks: config.train.evalEvery === 0 || env === undefined ? 0 : env.tasks("test").size,
+      contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
       hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
     };
   } finally {
     await files.close();
   }
 }
-

@@ -5,7 +5,7 @@ import type { Algorithm, Batch, Engine, ForwardBackwardResult, OptimResult, Trai
 import type { TrainConfig } from "./config.ts";
 
 export interface UpdateOptions {
-  readonly algorithm: Algorithm;
+  readonly algorithm: Pick<Algorithm, "loss" | "needsReference" | "epochsPerBatch">;
   readonly optim: TrainConfig["optim"];
   /** Optimiser steps of the whole run, for the schedule. */
   readonly totalUpdates: number;
@@ -47,6 +47,19 @@ export async function updatePolicy(engine: Engine, batch: Batch, options: Update
     results.push(await engine.optimStep({ ...optim, learningRate }));
   }
   return { first: first!, optim: results, learningRate, samplerGap };
+}
+
+/** The numbers of an update, by the names that the report knows. */
+export function updateMetrics({ first, optim, learningRate, samplerGap }: UpdateResult): Record<string, number> {
+  const norms = optim.flatMap((result) => (result.type === "stepped" ? [result.gradNorm] : []));
+  return {
+    loss: first.loss,
+    ...first.metrics,
+    learningRate,
+    samplerGap,
+    gradNorm: norms.length === 0 ? NaN : norms.reduce((a, b) => a + b, 0) / norms.length,
+    "batch/processed": first.tokens.processed,
+  };
 }
 
 function gapOf(batch: Batch, { logprobs }: ForwardBackwardResult): number {

@@ -1,0 +1,113 @@
+/** What every kind of run does after a step: commit it, watch for broken gradients, evaluate and write checkpoints when due. */
+import { PolicyError, expected } from "../errors.ts";
+import type { Policy } from "../loop/rollout/episode.ts";
+import type { Engine, Env } from "../types.ts";
+import type { TrainConfig } from "./config.ts";
+import { evaluate, type Evaluation } from "./evaluate/evaluate.ts";
+import { checkpointName, writeCheckpoint } from "./record/checkpoint.ts";
+import type { MetricsRow } from "./record/metrics.ts";
+import type { Run } from "./record/run-folder.ts";
+import { encodeRollout } from "./record/trajectory-codec.ts";
+import { evaluationMetrics } from "./step-metrics.ts";
+import type { UpdateResult } from "./update.ts";
+
+/** Told of everything worth showing. */
+export interface TrainObserver {
+  readonly onStep?: (row: MetricsRow) => void;
+  readonly onEvaluation?: (evaluation: Evaluation, step: number) => void;
+  readonly onRollout?: (done: number, total: number, phase: "train" | "heldout") => void;
+  readonly onNote?: (text: string) => void;
+}
+
+/** What all kinds of runs work with; `env` is absent in a supervised run that is not evaluated by reward. */
+export interface RunContext {
+  readonly config: TrainConfig;
+  readonly env?: Env;
+  readonly policy: Policy & { readonly engine: Engine };
+  readonly run: Run;
+  readonly observer: TrainObserver;
+  readonly signal?: AbortSignal;
+}
+
+export interface KeptStep {
+  readonly step: number;
+  readonly tasks: readonly string[];
+  readonly rollouts: readonly string[];
+  /** Lines of `encodeRollout`. */
+  readonly trajectories: readonly string[];
+  /** Null: nothing had a gradient. */
+  readonly update: UpdateResult | null;
+  readonly metrics: MetricsRow;
+}
+
+/** Optimiser steps without effect in a row that end a run. */
+const patience = 3;
+
+export class StepKeeper {
+  readonly #context: RunContext;
+  #failures = 0;
+  #evaluation: Evaluation | undefined;
+
+  constructor(context: RunContext) {
+    this.#context = context;
+  }
+
+  /** The last evaluation of this process. */
+  get evaluation(): Evaluation | undefined {
+    return this.#evaluation;
+  }
+
+  /** Evaluates before the first step of a new run. */
+  async start(): Promise<void> {
+    const { run } = this.#context;
+    if (run.lastStep === 0 && run.resumedFrom === null) await this.#evaluate(0);
+  }
+
+  /** Publishes the new weights (if there are any) and commits the step. */
+  async keep({ step, tasks, rollouts, trajectories, update, metrics }: KeptStep): Promise<void> {
+    const { config, policy, run, observer } = this.#context;
+    const broken = update === null ? undefined : brokenGradient(update);
+    this.#failures = broken === undefined ? 0 : this.#failures + 1;
+    const version = update === null || broken !== undefined ? policy.engine.version : await policy.engine.publish();
+    const last = step === config.train.steps;
+    const checkpointed = last || step % config.train.checkpointEvery === 0;
+    const skipped = update === null ? "no group has a gradient" : broken;
+    const entry = { step, version, tasks, rollouts, ...(skipped === undefined ? {} : { skipped }), ...(checkpointed ? { checkpoint: checkpointName(step) } : {}) };
+    await run.commitStep({ entry, metrics, trajectories });
+    observer.onStep?.(metrics);
+    if (broken !== undefined) observer.onNote?.(`step ${step}: ${broken}; the weights were not changed`);
+    if (this.#failures >= patience) {
+      throw new PolicyError(expected(`the last ${patience} steps`, "finite gradients", broken!, "lower optim.learningRate; the weights are those before these steps"));
+    }
+    const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
+    if (due) await this.#evaluate(step);
+    if (!checkpointed) return;
+    const score = due && this.#evaluation !== undefined ? { score: this.#evaluation.score } : {};
+    await writeCheckpoint(run, { step, save: (folder) => policy.engine.save(folder), extra: {}, keep: config.train.keepCheckpoints, ...score });
+  }
+
+  /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
+  async #evaluate(step: number): Promise<void> {
+    const { config, env, policy, run, observer, signal } = this.#context;
+    if (env === undefined || config.train.evalEvery === 0) return;
+    const source = env.tasks("test");
+    const tasks = Array.from({ length: Math.min(config.train.evalTasks, source.size) }, (_, i) => source.at(i));
+    const evaluation = await evaluate(env, tasks, {
+      ...config.rollout,
+      policy,
+      step: 0,
+      seed: config.seed,
+      onRollout: (done, total) => observer.onRollout?.(done, total, "heldout"),
+      ...(signal === undefined ? {} : { signal }),
+    });
+    await run.recordEvaluation(evaluationMetrics(step, evaluation), evaluation.samples.map((scored) => encodeRollout(scored, null)));
+    this.#evaluation = evaluation;
+    observer.onEvaluation?.(evaluation, step);
+  }
+}
+
+/** What was not finite, if no optimiser step of the update took effect. */
+function brokenGradient({ optim }: UpdateResult): string | undefined {
+  const first = optim[0];
+  return first?.type === "skipped" && optim.every(({ type }) => type === "skipped") ? `the gradient of ${first.tensor} is ${String(first.value)}` : undefined;
+}
