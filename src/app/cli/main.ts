@@ -1,10 +1,28 @@
 #!/usr/bin/env node
 /** Entry of the `flywheel` command. */
+import { decoderFor } from "./decoder.ts";
 import { runCli } from "./program.ts";
+import { Interrupted } from "./services.ts";
+
+const interrupt = new AbortController();
+process.on("SIGINT", () => {
+  if (interrupt.signal.aborted) process.exit(130);
+  interrupt.abort(new Interrupted());
+});
+for (const stream of [process.stdout, process.stderr]) {
+  // The reader has left (`flywheel inspect … | head`): nobody is there to be told.
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+}
 
 process.exitCode = await runCli(process.argv.slice(2), {
+  stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   environment: process.env,
-  decoderFor: () => Promise.resolve(null),
+  cwd: process.cwd(),
+  signal: interrupt.signal,
+  decoderFor: (config) => decoderFor(config, { cwd: process.cwd(), environment: process.env }),
 });

@@ -2,17 +2,25 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, type Help } from "commander";
 import { FlywheelError } from "../../errors.ts";
-import type { CliServices } from "./services.ts";
+import { type CliServices, Interrupted } from "./services.ts";
+import { registerChat } from "./commands/chat.ts";
+import { registerDoctor } from "./commands/doctor.ts";
+import { registerExport } from "./commands/export.ts";
 import { registerInspect } from "./commands/inspect.ts";
+import { registerPull } from "./commands/pull.ts";
 import { registerReport } from "./commands/report.ts";
 import { type Paint, painter, wantsColour } from "./ui/colour.ts";
 
-/** Runs one command. Exit code 0: done; 1: it failed, with one line that says why; 2: the command line itself is wrong. */
-export async function runCli(args: readonly string[], services: CliServices): Promise<0 | 1 | 2> {
+/**
+ * Runs one command. Exit code 0: done; 1: it failed, with one line that says why; 2: the command line itself is wrong;
+ * 130: the user interrupted it.
+ */
+export async function runCli(args: readonly string[], services: CliServices): Promise<0 | 1 | 2 | 130> {
   try {
     await createProgram(services).parseAsync([...args], { from: "user" });
-    return 0;
+    return services.signal.aborted ? 130 : 0;
   } catch (cause) {
+    if (isInterruption(cause, services.signal)) return 130;
     if (cause instanceof CommanderError) return cause.exitCode === 0 ? 0 : 2;
     const paint = painter(wantsColour(services.stderr, services.environment));
     services.stderr.write(`${paint("error:", "red", "bold")} ${describe(cause, services.environment)}\n`);
@@ -44,8 +52,12 @@ function createProgram(services: CliServices): Command {
     .addHelpText("after", ({ command }) =>
       command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : "",
     );
+  registerPull(program, services);
+  registerChat(program, services);
+  registerExport(program, services);
   registerInspect(program, services);
   registerReport(program, services);
+  registerDoctor(program, services);
   return program;
 }
 
@@ -62,6 +74,13 @@ function helpStyle(paint: Paint): Partial<Help> {
         ...command.registeredArguments.map((argument) => (argument.required ? `<${argument.name()}>` : `[${argument.name()}]`)),
       ].join(" "),
   };
+}
+
+/** True for the abort itself, however it was passed on; a failure while stopping is still a failure. */
+function isInterruption(cause: unknown, signal: AbortSignal): boolean {
+  if (cause instanceof Interrupted) return true;
+  if (!signal.aborted || !(cause instanceof Error)) return false;
+  return cause === signal.reason || cause.name === "AbortError" || isInterruption(cause.cause, signal);
 }
 
 /** An error of ours is its message; any other is a fault, whose stack FLYWHEEL_DEBUG shows. */

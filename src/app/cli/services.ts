@@ -8,9 +8,22 @@ interface OutputStream extends Terminal {
 }
 
 export interface CliServices {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly environment: NodeJS.ProcessEnv;
+  /** Where relative paths begin. */
+  readonly cwd: string;
+  /** Aborted at the first Ctrl-C: commands finish what must not be torn and throw the reason. The second ends the process. */
+  readonly signal: AbortSignal;
   /** The tokenizer of the model that a run's configuration names, or null if it cannot be had: tokens are then shown as ids. */
   readonly decoderFor: (config: JsonObject) => Promise<Decode | null>;
+}
+
+/** The user ended the command; exit code 130, and no error is shown. */
+export class Interrupted extends Error {
+  constructor() {
+    super("interrupted");
+    this.name = "Interrupted";
+  }
 }

@@ -26,14 +26,20 @@ export interface Lowered {
 
 type Attribute = number | readonly number[] | string | { readonly float: number };
 
-class Emitter {
+export class Emitter {
   readonly nodes: { opType: string; domain: string; input: string[]; output: string[]; attribute: object[] }[] = [];
   readonly initializers = new Map<string, unknown>();
   readonly shapeInputs = new Map<string, Shape>();
   readonly names = new Map<Tensor, string>();
   /** Outputs of nodes that have no name of their own yet. */
   readonly #renamable = new Set<string>();
+  /** Works a shape out inside the graph; without it, such shapes become inputs. */
+  readonly #shapeInGraph: ((shape: Shape, e: Emitter) => string) | undefined;
   #fresh = 0;
+
+  constructor(shapeInGraph?: (shape: Shape, e: Emitter) => string) {
+    this.#shapeInGraph = shapeInGraph;
+  }
 
   name(x: Tensor): string {
     return this.names.get(x)!;
@@ -87,6 +93,7 @@ class Emitter {
     const symbolic = shape.filter((d) => typeof d !== "number").length;
     if (symbolic === 0) return this.ints(shape as number[]);
     if (infer && symbolic === 1) return this.ints(shape.map((d) => (typeof d === "number" ? d : -1)));
+    if (this.#shapeInGraph !== undefined) return this.#shapeInGraph(shape, this);
     const name = `shape:${shape.map(String).join(",")}`;
     this.shapeInputs.set(name, shape);
     return name;
@@ -182,9 +189,13 @@ const valueInfo = ({ name, shape, dtype }: ProgramInput): object => ({
   type: { tensorType: { elemType: elementTypes[dtype], shape: { dim: shape.map((d) => (typeof d === "number" ? { dimValue: d } : { dimParam: d.key })) } } },
 });
 
-/** Lowers the graph that ends in `outputs`. Tensors in `given` are inputs of the program, whatever they were made from. */
-export function lower(outputs: Readonly<Record<string, Tensor>>, given: Readonly<Record<string, Tensor>> = {}): Lowered {
-  const e = new Emitter();
+interface Emitted {
+  readonly inputs: readonly ProgramInput[];
+  readonly outputs: readonly ProgramInput[];
+}
+
+/** Emits all nodes that `outputs` need; what `given` holds counts as an input. */
+function emitGraph(e: Emitter, outputs: Readonly<Record<string, Tensor>>, given: Readonly<Record<string, Tensor>>): Emitted {
   const inputs: ProgramInput[] = [];
   for (const [name, x] of Object.entries(given)) e.names.set(x, name);
   const cut = new Set(Object.values(given));
@@ -194,18 +205,48 @@ export function lower(outputs: Readonly<Record<string, Tensor>>, given: Readonly
   }
   const results = Object.entries(outputs).map(([name, x]) => ({ name, shape: x.shape, dtype: x.dtype }));
   for (const [name, x] of Object.entries(outputs)) e.output(name, x);
+  return { inputs, outputs: results };
+}
+
+/** Lowers the graph that ends in `outputs`. Tensors in `given` are inputs of the program, whatever they were made from. */
+export function lower(outputs: Readonly<Record<string, Tensor>>, given: Readonly<Record<string, Tensor>> = {}): Lowered {
+  const e = new Emitter();
+  const { inputs, outputs: results } = emitGraph(e, outputs, given);
   const hidden = [...e.shapeInputs].map(([name, shape]): ProgramInput => ({ name, shape: [shape.length], dtype: "int64" }));
-  const model = onnx.ModelProto.create({
-    irVersion: 8,
-    producerName: "flywheel",
-    opsetImport: [{ domain: "", version: 17 }, { domain: contributed, version: 1 }],
-    graph: {
-      name: "program",
-      node: e.nodes,
-      initializer: [...e.initializers.values()] as object[],
-      input: [...inputs, ...hidden].map(valueInfo),
-      output: results.map(valueInfo),
-    },
-  });
-  return { bytes: onnx.ModelProto.encode(model).finish(), inputs, outputs: results, shapeInputs: e.shapeInputs };
+  const graph = graphFields(e, [...inputs, ...hidden], results);
+  return { bytes: onnx.ModelProto.encode({ ...modelFields, graph }).finish(), inputs, outputs: results, shapeInputs: e.shapeInputs };
+}
+
+const modelFields = {
+  irVersion: 8,
+  producerName: "flywheel",
+  opsetImport: [{ domain: "", version: 17 }, { domain: contributed, version: 1 }],
+};
+
+function graphFields(e: Emitter, inputs: readonly ProgramInput[], outputs: readonly ProgramInput[]) {
+  const initializer = [...e.initializers.values()] as object[];
+  return { name: "program", node: e.nodes, initializer, input: inputs.map(valueInfo), output: outputs.map(valueInfo) };
+}
+
+export interface Standalone {
+  /** The encoded model without its graph. */
+  readonly model: Uint8Array;
+  /** The encoded graph without the tensors that `stored` names; those follow it as further initializers. */
+  readonly graph: Uint8Array;
+  readonly inputs: readonly ProgramInput[];
+}
+
+/**
+ * Lowers the graph for a file that runs by itself: inputs that `stored` names become initializers, which the writer appends,
+ * and `shapeInGraph` works out shapes that depend on several sizes.
+ */
+export function lowerStandalone(
+  outputs: Readonly<Record<string, Tensor>>,
+  { stored, shapeInGraph }: { readonly stored: ReadonlySet<string>; readonly shapeInGraph: (shape: Shape, e: Emitter) => string },
+): Standalone {
+  const e = new Emitter(shapeInGraph);
+  const emitted = emitGraph(e, outputs, {});
+  const inputs = emitted.inputs.filter(({ name }) => !stored.has(name));
+  const graph = onnx.GraphProto.encode(graphFields(e, inputs, emitted.outputs)).finish();
+  return { model: onnx.ModelProto.encode(modelFields).finish(), graph, inputs };
 }

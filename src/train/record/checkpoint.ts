@@ -120,6 +120,27 @@ export async function readCheckpoint(
   return { checkpoint: null, damaged };
 }
 
+/** Which checkpoint of a run: the newest intact one, the one with the best held-out score, or that of a step. */
+export type CheckpointChoice = "latest" | "best" | number;
+
+/** The chosen checkpoint, its hashes verified. RunError if there is none, or if it is damaged. */
+export async function findCheckpoint(run: CheckpointHome, choice: CheckpointChoice): Promise<Checkpoint> {
+  const home = join(run.folder, "checkpoints");
+  const names = await checkpointNames(home);
+  const steps = names.map((name) => Number(name.slice("step-".length)));
+  const where = `run ${run.folder}`;
+  if (names.length === 0) throw new RunError(expected(where, "a checkpoint", "none yet", "let it train further"));
+  if (choice === "latest") {
+    const { checkpoint, damaged } = await readCheckpoint(run);
+    if (checkpoint === null) throw new RunError(expected(where, "an intact checkpoint", damaged.join("; ")));
+    return checkpoint;
+  }
+  const name = choice === "best" ? await bestOf(home, names) : checkpointName(choice);
+  if (name === null) throw new RunError(expected(where, "a checkpoint with a held-out score", "none", "choose latest or a step"));
+  if (!names.includes(name)) throw new RunError(expected(where, `a checkpoint of step ${choice}`, "none", `there are ${steps.join(", ")}`));
+  return verify(home, name, run);
+}
+
 /** Takes away everything newer than `step` and what an interrupted writing left. Damaged ones are kept aside by name. */
 export async function dropCheckpointsAfter(folder: string, step: number): Promise<void> {
   const home = join(folder, "checkpoints");

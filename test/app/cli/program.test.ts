@@ -2,24 +2,18 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { runCli } from "../../../src/app/cli/program.ts";
 import { painter } from "../../../src/app/cli/ui/colour.ts";
 import { rolloutView } from "../../../src/app/cli/ui/rollout-view.ts";
 import { openRun } from "../../../src/train/record/run-folder.ts";
 import { encodeRollout } from "../../../src/train/record/trajectory-codec.ts";
+import { type CliResult, runFlywheel } from "../../fakes/cli.ts";
 import { fakeCredit, fakeScored } from "../../fakes/rollouts.ts";
 
 const words = ["", "<user>", "2 + 40", "?\n", "add(2, 40)", "<end>", "42\n", "The answer is", " 42"];
 const decode = (ids: readonly number[]): string => ids.map((id) => (id === 2 ? "<end>" : (words[id] ?? "?"))).join("");
 const folder = join(mkdtempSync(join(tmpdir(), "flywheel-cli-")), "demo");
 
-async function flywheel(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  let [out, err] = ["", ""];
-  const stdout = { columns: 100, write: (text: string) => (out += text) };
-  const stderr = { columns: 100, write: (text: string) => (err += text) };
-  const code = await runCli(args, { stdout, stderr, environment: {}, decoderFor: () => Promise.resolve(decode) });
-  return { code, out, err };
-}
+const flywheel = (...args: string[]): Promise<CliResult> => runFlywheel(args, { decoderFor: () => Promise.resolve(decode) });
 
 beforeAll(async () => {
   await using run = await openRun({ folder, config: { name: "demo" }, plan: {}, resume: false });

@@ -20,14 +20,16 @@ export interface ProgressOptions {
   readonly now?: () => number;
   /** Where a resumed run continues, so that the rate counts only what this process did. */
   readonly start?: number;
+  /** How amounts are written, for example as sizes; default: as plain numbers. */
+  readonly show?: (amount: number) => string;
 }
 
 /** Named numbers to show beside the bar, in order: `{ reward: 0.5, kl: 0.01 }`. */
 type ProgressValues = Readonly<Record<string, number>>;
 
 interface Progress {
-  /** `done` of `total` is finished. */
-  update(done: number, values?: ProgressValues): void;
+  /** `done` of `total` is finished. `rate` (a second) counts instead of the average since the start. */
+  update(done: number, values?: ProgressValues, rate?: number): void;
   /** Prints a line above the bar. */
   note(text: string): void;
   /** Leaves the last line standing. */
@@ -37,7 +39,7 @@ interface Progress {
 type Mode = "bar" | "lines" | "json";
 
 export function progress(options: ProgressOptions): Progress {
-  const { label, total, stream = process.stderr, json = false, environment = process.env, now = Date.now, start = 0 } = options;
+  const { label, total, stream = process.stderr, json = false, environment = process.env, now = Date.now, start = 0, show } = options;
   const mode: Mode = json ? "json" : stream.isTTY === true && environment.TERM !== "dumb" ? "bar" : "lines";
   const paint = painter(mode === "bar" && wantsColour(stream, environment));
   const began = now();
@@ -49,16 +51,16 @@ export function progress(options: ProgressOptions): Progress {
     stream.write(`\r${line}\u001b[K`);
     drawn = line;
   };
-  const update = (done: number, values: ProgressValues = {}): void => {
+  const update = (done: number, values: ProgressValues = {}, measured?: number): void => {
     const seconds = (now() - began) / 1000;
-    const rate = seconds > 0 && done > start ? (done - start) / seconds : 0;
+    const rate = measured ?? (seconds > 0 && done > start ? (done - start) / seconds : 0);
     const eta = rate > 0 ? (total - done) / rate : Number.POSITIVE_INFINITY;
     const first = Object.values(values)[0];
     if (first !== undefined) history.push(first);
     if (mode === "json") return void stream.write(`${jsonLine({ event: "progress", label, done, total, seconds, rate, eta }, values)}\n`);
     const figures = Object.entries(values).map(([name, value]) => `${paint(name, "dim")} ${shortNumber(value)}`);
-    const pace = `${shortRate(rate)}  ${paint("ETA", "dim")} ${duration(eta)}`;
-    const count = `${String(done).padStart(String(total).length)}/${total}`;
+    const pace = `${show === undefined ? shortRate(rate) : `${show(rate)}/s`}  ${paint("ETA", "dim")} ${duration(eta)}`;
+    const count = show === undefined ? `${String(done).padStart(String(total).length)}/${total}` : `${show(done)} of ${show(total)}`;
     if (mode === "lines") return void stream.write(`${[label, count, ...figures, pace].join("  ")}\n`);
     const drawing = paint(bar(total === 0 ? 1 : done / total, 20), "cyan");
     draw(fit([paint(label, "bold"), drawing, count, ...figures, pace, paint(spark(history, 16), "green")], stream.columns ?? 80));

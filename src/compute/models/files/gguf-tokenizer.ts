@@ -55,6 +55,12 @@ const families: Readonly<Record<string, Family>> = {
 /** Token types of GGUF that matter here. */
 export const tokenTypes = { normal: 1, control: 3, userDefined: 4, unused: 5 } as const;
 
+/**
+ * Contractions as tokenizers trained here write them, in a syntax without inline flags: the same as Qwen2's but for those of
+ * mixed case ('Ll), which the format has no family for.
+ */
+const trainedContractions = "'(?:[sdmtSDMT]|ll|LL|ve|VE|re|RE)|";
+
 /** The value of `tokenizer.ggml.pre` for the pre-tokenizer of a `tokenizer.json`, or undefined if it is of no known family. */
 export function familyNameOf(preTokenizer: Json | undefined): string | undefined {
   const form = splittersOf(preTokenizer);
@@ -68,7 +74,8 @@ function splittersOf(preTokenizer: Json | undefined): string {
   const patterns = list.map((part) => {
     if (part?.["type"] === "Digits") return part["individual_digits"] === true ? String.raw`\p{N}` : "digits";
     if (part?.["type"] === "ByteLevel") return `bytes ${part["use_regex"] !== false} ${part["add_prefix_space"] === true}`;
-    return part?.["type"] === "Split" ? (part["pattern"] as JsonObject)["Regex"] : part?.["type"];
+    const regex = part?.["type"] === "Split" ? (part["pattern"] as JsonObject)["Regex"] : undefined;
+    return typeof regex === "string" ? regex.replace(trainedContractions, "(?i:'s|'t|'re|'ve|'m|'ll|'d)|") : part?.["type"];
   });
   return JSON.stringify(patterns);
 }

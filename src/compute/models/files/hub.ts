@@ -13,6 +13,8 @@ export interface PullProgress {
   /** Bytes of the whole pull that are on disk, and that there are. */
   readonly done: number;
   readonly total: number;
+  /** Bytes that came over the network in this pull. */
+  readonly fetched: number;
   /** Since the start of this pull, without what was on disk before. */
   readonly bytesPerSecond: number;
 }
@@ -143,7 +145,7 @@ function progressMeter(files: readonly RemoteFile[], report: PullOptions["onProg
   let fetched = 0;
   const tell = (file: RemoteFile): void => {
     const seconds = Math.max(1e-3, (performance.now() - started) / 1000);
-    report?.({ file: file.name, done, total: Math.max(total, done), bytesPerSecond: fetched / seconds });
+    report?.({ file: file.name, done, total: Math.max(total, done), fetched, bytesPerSecond: fetched / seconds });
   };
   return {
     skip(file: RemoteFile): void {

@@ -1,0 +1,50 @@
+/** Programs that some environments use, and the isolation that untrusted code needs. Nothing here is required to train. */
+import { execFile } from "node:child_process";
+
+export interface Tools {
+  /** Versions; null where the program is not there. */
+  readonly python: string | null;
+  readonly sympy: string | null;
+  readonly lean: string | null;
+  readonly sandbox: { readonly bubblewrap: string | null; readonly bubblewrapWorks: boolean; readonly userNamespaces: boolean };
+}
+
+export async function findTools(): Promise<Tools> {
+  const [python, sympy, lean, bubblewrap, isolated, namespaces] = await Promise.all([
+    output("python3", "--version"),
+    output("python3", "-c", "import sympy; print(sympy.__version__)"),
+    output("lean", "--version"),
+    output("bwrap", "--version"),
+    output("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"),
+    output("unshare", "--user", "--map-root-user", "true"),
+  ]);
+  const version = (text: string | null): string | null => (text === null ? null : (/\d+(\.\d+)+/.exec(text)?.[0] ?? text.slice(0, 40)));
+  return {
+    python: version(python),
+    sympy: version(sympy),
+    lean: version(lean),
+    sandbox: { bubblewrap: version(bubblewrap), bubblewrapWorks: isolated !== null, userNamespaces: namespaces !== null },
+  };
+}
+
+/** What a program prints, or null if it is not there, fails or takes longer than 5 s. */
+function output(command: string, ...args: readonly string[]): Promise<string | null> {
+  return new Promise((resolve) => {
+    const child = execFile(command, args, { timeout: 5000, windowsHide: true }, (error, stdout) => resolve(error === null ? stdout.trim() : null));
+    child.stdin?.end();
+  });
+}
+
+/** Milliseconds until the hub answers, or why it does not within 2 s. */
+export async function askHub(endpoint: string): Promise<{ readonly reachable: true; readonly milliseconds: number } | { readonly reachable: false; readonly reason: string }> {
+  const started = performance.now();
+  try {
+    const response = await fetch(endpoint, { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(2000) });
+    if (response.status >= 500) return { reachable: false, reason: `HTTP ${response.status}` };
+    return { reachable: true, milliseconds: Math.round(performance.now() - started) };
+  } catch (error) {
+    const { name, message, cause } = error as Error;
+    if (name === "TimeoutError") return { reachable: false, reason: "no answer within 2 s" };
+    return { reachable: false, reason: cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : message };
+  }
+}

@@ -1,0 +1,180 @@
+/** Exports a run's policy, or any model, in the forms that other software opens. */
+import { mkdir, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
+import { basename, dirname, resolve } from "node:path";
+import { ConfigError, expected } from "../errors.ts";
+import type { Architecture, Family } from "../compute/models/architecture.ts";
+import { writeModelFolder } from "../compute/models/export.ts";
+import { exportGguf } from "../compute/models/files/gguf-export.ts";
+import type { GgufWriteType } from "../compute/models/files/gguf.ts";
+import { openModelFiles, type ModelFiles } from "../compute/models/files/model-folder.ts";
+import type { StoredTensor, WeightSource } from "../compute/models/files/weight-source.ts";
+import { mergeLora } from "../compute/models/lora.ts";
+import { exportOnnx } from "../compute/models/onnx-export.ts";
+import { familyOf, loadParameters, storedTensors, type Parameters } from "../compute/models/parameters.ts";
+import { exportPeft } from "../compute/models/peft-export.ts";
+import { temporaryName } from "./record/files.ts";
+import { isRunFolder, openTrained, type TrainedOptions, type TrainedWeights } from "./trained.ts";
+
+export const exportFormats = ["safetensors", "peft", "gguf", "onnx"] as const;
+export type ExportFormat = (typeof exportFormats)[number];
+
+/** Number types that each format is written in; the first is the default. */
+const types: Readonly<Record<ExportFormat, readonly GgufWriteType[]>> = {
+  safetensors: ["F32", "F16"],
+  peft: ["F32", "F16"],
+  gguf: ["F16", "F32", "Q8_0"],
+  onnx: ["F32"],
+};
+
+export interface ExportOptions extends TrainedOptions {
+  /** A folder for safetensors and peft, a file for gguf and onnx; never one that is there and not empty. */
+  readonly to: string;
+  /** Default: by the ending of `to`, else safetensors. */
+  readonly format?: ExportFormat;
+  /** Default F32; F16 for gguf. */
+  readonly type?: GgufWriteType;
+  readonly cacheDir?: string;
+  readonly signal?: AbortSignal;
+}
+
+export interface Exported {
+  readonly path: string;
+  readonly format: ExportFormat;
+  readonly type: GgufWriteType;
+  readonly bytes: number;
+  readonly parameters: number;
+  /** The base model's name. */
+  readonly model: string;
+  /** The checkpoint whose weights were used; undefined for a model as it is. */
+  readonly checkpoint: TrainedWeights["checkpoint"] | undefined;
+}
+
+/** Writes a run's policy (base and trained weights merged; the adapter alone for peft) or a model to `to`, whole or not at all. */
+export async function exportModel(source: string, options: ExportOptions): Promise<Exported> {
+  const format = options.format ?? formatOf(options.to) ?? "safetensors";
+  const type = options.type ?? types[format][0]!;
+  if (!types[format].includes(type)) throw new ConfigError(expected(`export as ${format}`, `type ${types[format].join(" or ")}`, type));
+  const to = resolve(options.to);
+  await refuseTarget(to, format);
+  const isRun = await isRunFolder(source);
+  if (!isRun && (options.checkpoint ?? "latest") !== "latest") {
+    throw new ConfigError(expected(`export of ${source}`, "a run folder, since a checkpoint is named", "a model"));
+  }
+  const trained = isRun ? await openTrained(source, options) : undefined;
+  if (format === "peft" && trained?.lora === undefined) {
+    const got = trained === undefined ? "a model without one" : "a run that trained all weights";
+    throw new ConfigError(expected("export as peft", "a run that trained a LoRA adapter", got, "export it as safetensors"));
+  }
+  const files = await openModelFiles(trained?.base ?? source, options.cacheDir === undefined ? {} : { cacheDir: options.cacheDir });
+  try {
+    const family = familyOf(files.config);
+    const made = { files, family, architecture: family.read(files.config), trained, type, signal: options.signal };
+    const base = trained?.base ?? source;
+    const parameters = await placed(to, (path) => writers[format](path, { ...made, base }), options.signal);
+    return { path: to, format, type, bytes: await sizeOf(to), parameters, model: files.name, checkpoint: trained?.checkpoint };
+  } finally {
+    await files.close();
+  }
+}
+
+/** The format that a file name's ending stands for; folders have none. */
+function formatOf(path: string): "gguf" | "onnx" | undefined {
+  return path.endsWith(".gguf") ? "gguf" : path.endsWith(".onnx") ? "onnx" : undefined;
+}
+
+async function refuseTarget(path: string, format: ExportFormat): Promise<void> {
+  const isFile = format === "gguf" || format === "onnx";
+  if (formatOf(path) !== (isFile ? format : undefined)) {
+    const want = isFile ? `a file name that ends in .${format}` : "the name of a folder";
+    throw new ConfigError(expected(`export as ${format}`, want, basename(path)));
+  }
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined || (!isFile && found.isDirectory() && (await readdir(path)).length === 0)) return;
+  const got = found.isDirectory() ? "a folder" : "a file";
+  throw new ConfigError(expected(`export to ${path}`, "a path that is free", `${got} that is there`, "choose another, or remove it first"));
+}
+
+/** Lets `write` fill a temporary place beside `to`, and renames it when it is complete. */
+async function placed<T>(to: string, write: (path: string) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  await mkdir(dirname(to), { recursive: true });
+  const temporary = temporaryName(to);
+  try {
+    const result = await write(temporary);
+    signal?.throwIfAborted();
+    await rmdir(to).catch(() => undefined);
+    await rename(temporary, to);
+    return result;
+  } catch (cause) {
+    await rm(temporary, { recursive: true, force: true });
+    throw cause;
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  const found = await stat(path);
+  if (!found.isDirectory()) return found.size;
+  const sizes = await Promise.all((await readdir(path)).map((name) => sizeOf(resolve(path, name))));
+  return sizes.reduce((a, b) => a + b, 0);
+}
+
+interface Making {
+  readonly files: ModelFiles;
+  readonly family: Family;
+  readonly architecture: Architecture;
+  readonly trained: TrainedWeights | undefined;
+  readonly base: string;
+  readonly type: GgufWriteType;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Each writes to a path and returns how many parameters it wrote. */
+const writers: Readonly<Record<ExportFormat, (path: string, making: Making) => Promise<number>>> = {
+  async safetensors(path, making) {
+    const parameters = await mergedParameters(making);
+    const { config, tokenizer, tokenizerConfig, generationConfig } = making.files;
+    const generation = Object.keys(generationConfig).length === 0 ? {} : { generationConfig };
+    const type = making.type === "F16" ? "F16" : "F32";
+    await writeModelFolder(path, { family: making.family, parameters, config, tokenizer, tokenizerConfig, ...generation, type });
+    return count(parameters);
+  },
+  async peft(path, { family, architecture, trained, base, type, files }) {
+    const adapter = await trained!.read(architecture);
+    const name = files.name === base ? base : resolve(base);
+    await exportPeft(path, { family, adapter, lora: trained!.lora!, base: name, type: type === "F16" ? "F16" : "F32" });
+    return count(adapter);
+  },
+  async gguf(path, making) {
+    const parameters = await mergedParameters(making);
+    await exportGguf(path, { ...making.files, weights: weightSource(making.family, parameters) }, making.type);
+    return count(parameters);
+  },
+  async onnx(path, making) {
+    const parameters = await mergedParameters(making);
+    await exportOnnx(path, making.architecture, parameters);
+    return count(parameters);
+  },
+};
+
+async function mergedParameters({ files, family, architecture, trained, signal }: Making): Promise<Parameters> {
+  // The checkpoint first: if it does not fit, that is told before a large base is read.
+  const weights = await trained?.read(architecture);
+  const base = await loadParameters(family, architecture, files.weights);
+  signal?.throwIfAborted();
+  if (weights === undefined) return base;
+  return trained?.lora === undefined ? weights : mergeLora(base, weights, trained.lora);
+}
+
+/** Parameters in memory as a source of tensors under the checkpoint's own names. */
+function weightSource(family: Family, parameters: Parameters): WeightSource {
+  const data = new Map<string, Float32Array>();
+  const tensors = new Map<string, StoredTensor>();
+  for (const { name, shape, data: values } of storedTensors(family, parameters)) {
+    data.set(name, values);
+    tensors.set(name, { name, shape, type: "F32" });
+  }
+  return { path: "memory", tensors, read: async (name) => data.get(name)!.slice(), close: async () => undefined };
+}
+
+function count(parameters: Parameters): number {
+  return [...parameters.values()].reduce((sum, tensor) => sum + tensor.data.length, 0);
+}
