@@ -29,7 +29,7 @@ function stretch(g: Tensor, { x, axes, keep }: { x: Tensor; axes: readonly numbe
 function reducedCount(x: Tensor, axes: readonly number[]): Tensor {
   const fixed = axes.map((axis) => x.shape[axis]!);
   if (fixed.every((d): d is number => typeof d === "number")) return o.constant(fixed.reduce((a, b) => a * b, 1));
-  return o.sum(o.stopGradient(o.add(o.mul(x, 0), 1)), { axes, keep: true });
+  return o.sum(o.expand(o.constant(1), x.shape), { axes, keep: true });
 }
 
 const two = (n: Node): readonly [Tensor, Tensor] => [n.inputs[0]!, n.inputs[1]!];
@@ -187,6 +187,9 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   addAtLast: (n, g) => [g, null, o.takeLast(g, n.inputs[1]!)],
   segmentSum: (n, g) => [o.reshape(o.gatherRows(o.reshape(g, [...g.shape, 1]), n.inputs[1]!), n.inputs[0]!.shape), null, null],
 };
+
+/** The operations that have a rule: all of them. */
+export const ruleNames = Object.keys(rules) as readonly OpName[];
 
 /** Adds two contributions; one that is zero but for single elements is scattered onto the other. */
 function accumulate(a: Tensor | undefined, b: Tensor): Tensor {

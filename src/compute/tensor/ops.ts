@@ -21,10 +21,16 @@ function unary(op: UnaryOp, x: Tensor): Tensor {
   return node(op, [x], { attributes: {}, shape: x.shape, dtype: x.dtype });
 }
 
-function binary(op: BinaryOp, a: Operand, b: Operand): Tensor {
+/** Both operands as tensors of one element type; a number takes the other's. */
+function alike(op: string, a: Operand, b: Operand): readonly [Tensor, Tensor] {
   const x = lift(a, typeof b === "number" ? "float32" : b.dtype);
   const y = lift(b, x.dtype);
   if (x.dtype !== y.dtype) throw new TypeError(expected(op, "operands of one element type", `${x.dtype} and ${y.dtype}`));
+  return [x, y];
+}
+
+function binary(op: BinaryOp, a: Operand, b: Operand): Tensor {
+  const [x, y] = alike(op, a, b);
   return node(op, [x, y], { attributes: {}, shape: broadcastShapes(x.shape, y.shape, op), dtype: x.dtype });
 }
 
@@ -62,8 +68,7 @@ export const greater = (a: Tensor, b: Operand): Tensor => compare("greater", a, 
 export const equal = (a: Tensor, b: Operand): Tensor => compare("equal", a, b);
 
 export function where(condition: Tensor, a: Operand, b: Operand): Tensor {
-  const x = lift(a);
-  const y = lift(b);
+  const [x, y] = alike("where", a, b);
   const shape = broadcastShapes(condition.shape, broadcastShapes(x.shape, y.shape, "where"), "where");
   return node("where", [condition, x, y], { attributes: {}, shape, dtype: x.dtype });
 }
@@ -122,6 +127,8 @@ export function slice(x: Tensor, axis: number, range: { readonly start: Dim; rea
 export function concat(parts: readonly Tensor[], axis: number): Tensor {
   const first = parts[0]!;
   const at = axis < 0 ? axis + first.shape.length : axis;
+  const fits = (p: Tensor): boolean => p.dtype === first.dtype && p.shape.length === first.shape.length && p.shape.every((d, i) => i === at || sameDim(d, first.shape[i]!));
+  if (!parts.every(fits)) throw new RangeError(expected("concat", `parts equal but for axis ${at}`, parts.map((p) => shapeText(p.shape)).join(" and ")));
   const shape = first.shape.map((d, i) => (i === at ? parts.map((p) => p.shape[at]!).reduce<Dim>(addDim, 0) : d));
   return node("concat", parts, { attributes: { axis: at }, shape, dtype: first.dtype });
 }
