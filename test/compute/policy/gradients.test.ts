@@ -97,22 +97,26 @@ async function outcome(model: string, train: "full" | "stored-lora", { batch, ..
   return { loss: result.loss, logprobs: result.logprobs.flat().flatMap((values) => [...values]), gradients, processed: result.tokens.processed };
 }
 
-const ways: Readonly<Record<string, Partial<LocalEngineOptions> & { batch: () => Batch }>> = {
-  "work done again in the backward pass": { batch: alone, residualBudget: 0 },
+type Ways = Readonly<Record<string, Partial<LocalEngineOptions> & { batch: () => Batch }>>;
+const someWays: Ways = {
   "work done again, with shared prompts": { batch: shared, residualBudget: 0 },
-  "head in chunks of one row": { batch: alone, logitBudget: 96 * 4 * 2 },
   "head in chunks of three rows, shared prompts": { batch: shared, logitBudget: 96 * 4 * 6 },
   "one row at a time": { batch: alone, microBatchTokens: 1 },
+};
+const allWays: Ways = {
+  ...someWays,
+  "work done again in the backward pass": { batch: alone, residualBudget: 0 },
+  "head in chunks of one row": { batch: alone, logitBudget: 96 * 4 * 2 },
   "one group at a time": { batch: shared, microBatchTokens: 1 },
   "micro-batches of two or three rows": { batch: alone, microBatchTokens: 50 },
   "shared prompts": { batch: shared },
 };
 
-for (const [model, train] of [["llama", "full"], ["qwen3", "full"], ["gpt2", "full"], ["llama", "stored-lora"], ["qwen2", "stored-lora"]] as const) {
+for (const [model, train] of [["llama", "full"], ["llama", "stored-lora"], ["gpt2", "full"], ["qwen3", "full"], ["qwen2", "stored-lora"]] as const) {
   test(`${model} ${train}: the same gradients in every way`, async () => {
     const plain = await outcome(model, train, { batch: alone() });
     expect(plain.processed).toBe(7 * 21);
-    for (const [name, { batch, ...options }] of Object.entries(ways)) {
+    for (const [name, { batch, ...options }] of Object.entries(model === "llama" ? allWays : someWays)) {
       const other = await outcome(model, train, { ...options, batch: batch() });
       expect(Math.abs(other.loss / plain.loss - 1), name).toBeLessThan(1e-5);
       expect(difference(other.logprobs, plain.logprobs).max, name).toBeLessThan(1e-5);

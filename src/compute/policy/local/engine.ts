@@ -44,18 +44,23 @@ export class LocalEngine implements Engine {
   readonly sampler: Sampler;
   readonly #machine: Machine;
   #version = 0 as PolicyVersion;
-  #state: "published" | "stepped" = "published";
+  /** "changing" while an update or a load writes the shared arrays. */
+  #state: "published" | "changing" | "stepped" = "published";
+  /** Work on weights and gradients is done one piece after another, whoever asks. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** An update with a gradient and a rate above 0 was made since the last publication, so the probe must move. */
+  #mustMove = false;
   #probe: { readonly ids: readonly number[]; readonly logprobs: readonly number[] } | undefined;
 
   private constructor(options: LocalEngineOptions) {
-    const { architecture, parameters, train, reference = false, seed = 0, name, decode = () => "", ...rest } = options;
+    const { architecture, parameters, train, reference = false, seed = 0, name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
     const trainable = train.type === "full" ? parameters : train.type === "lora" ? (train.initial ?? initialLora(architecture, train.lora, seed)) : new Map<string, HostTensor>();
     this.model.setVariant("base", { type: "base" });
     this.model.setVariant("policy", train.type === "lora" ? { type: "lora", adapter: { parameters: trainable, lora: train.lora } } : { type: "base" });
     if (reference) this.#keepReference(train, trainable);
-    const settings = { ...defaults, ...rest, decode };
+    const settings = { ...defaults, ...rest };
     this.trainer = new Trainer(this.#machine, { ...settings, variant: "policy", trainable });
     this.sampler = new Sampler(this.#machine, settings);
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
@@ -87,47 +92,74 @@ export class LocalEngine implements Engine {
   }
 
   async sample(request: SampleRequest): Promise<readonly SampledSpan[]> {
+    if (this.#state === "changing") throw new PolicyError("sample: the weights are being updated; await optimStep() or load(), then publish()");
     if (this.#state === "stepped") throw new PolicyError("sample: the weights were updated and not published; call publish() first");
     return this.sampler.sample(request, this.#version);
+  }
+
+  #inTurn<T>(body: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(body);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  #refuseWhileSampling(what: string): void {
+    if (this.sampler.busy) throw new PolicyError(`${what}: sequences are being sampled with these weights; await them first`);
   }
 
   async logprobs(
     rows: readonly TrainRow[],
     { adapter = "policy", signal }: { readonly adapter?: string; readonly signal?: AbortSignal } = {},
   ): Promise<readonly Float32Array[]> {
-    return this.trainer.logprobs(rows, adapter, signal);
+    return this.#inTurn(() => this.trainer.logprobs(rows, adapter, signal));
   }
 
   async forwardBackward(batch: Batch, loss: Loss, { signal }: { readonly signal?: AbortSignal } = {}): Promise<ForwardBackwardResult> {
     if (this.trainer.trainable.size === 0) throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
-    return this.trainer.forwardBackward(batch, loss, signal);
+    return this.#inTurn(() => this.trainer.forwardBackward(batch, loss, signal));
   }
 
   async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    if (this.sampler.busy) throw new PolicyError("optimStep: sequences are being sampled with these weights; await them first");
-    const result = await this.trainer.optimStep(options);
-    if (result.type === "stepped") this.#state = "stepped";
-    return result;
+    return this.#inTurn(async () => {
+      this.#refuseWhileSampling("optimStep");
+      const before = this.#state;
+      this.#state = "changing";
+      let stepped = false;
+      try {
+        const result = await this.trainer.optimStep(options);
+        stepped = result.type === "stepped";
+        if (result.type === "stepped" && result.gradNorm > 0 && options.learningRate > 0) this.#mustMove = true;
+        return result;
+      } finally {
+        this.#state = stepped ? "stepped" : before;
+      }
+    });
   }
 
   /**
    * Makes the trained weights the sampled ones. Nothing is copied (they are the same arrays): keys and values of older weights
-   * are dropped, and a probe is sampled and scored again by the trainer; both must agree to 1e-4, and after an update the
-   * probe's log-probs must have moved.
+   * are dropped, and a probe is sampled and scored again by the trainer; both must agree to 1e-4, and after an update (with a
+   * gradient and a rate above 0) the probe's log-probs must have moved. A publication that fails leaves the engine as it was: not sampling.
    */
   async publish(): Promise<PolicyVersion> {
+    return this.#inTurn(() => this.#publish());
+  }
+
+  async #publish(): Promise<PolicyVersion> {
+    this.#refuseWhileSampling("publish");
     const changed = this.#state === "stepped";
-    this.#state = "published";
     this.sampler.forget();
-    if (changed) this.#version = (this.#version + 1) as PolicyVersion;
     const before = this.#probe;
-    if (changed && before !== undefined) {
+    if (this.#mustMove && before !== undefined) {
       const now = await this.#score(before.ids);
       if (now.every((value, i) => value === before.logprobs[i])) {
-        throw new PolicyError(expected("publish", "the probe's log-probs to move after an update", "the same to the last bit", "the sampler does not see the trained weights"));
+        throw new PolicyError(expected("publish", "the probe's log-probs to move after an update", "the same to the last bit", "the update did not reach the weights"));
       }
     }
     await this.#handshake();
+    if (changed) this.#version = (this.#version + 1) as PolicyVersion;
+    this.#mustMove = false;
+    this.#state = "published";
     return this.#version;
   }
 
@@ -155,17 +187,22 @@ export class LocalEngine implements Engine {
   }
 
   async save(folder: string): Promise<void> {
-    await saveState(folder, { trainer: this.trainer, version: this.#version });
+    await this.#inTurn(() => saveState(folder, { trainer: this.trainer, version: this.#version }));
   }
 
   async load(folder: string): Promise<void> {
-    this.#version = await loadState(folder, this.trainer);
-    this.#state = "published";
-    this.#probe = undefined;
-    await this.publish();
+    await this.#inTurn(async () => {
+      this.#refuseWhileSampling("load");
+      this.#state = "changing";
+      this.#version = await loadState(folder, this.trainer);
+      this.#probe = undefined;
+      this.#mustMove = false;
+      await this.#publish();
+    });
   }
 
   async close(): Promise<void> {
+    await this.#turn;
     await this.#machine.programs.close();
     await this.trainer.close();
     this.sampler.forget();

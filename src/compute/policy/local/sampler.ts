@@ -2,7 +2,7 @@
  * Continuous batching: sequences of all callers share one decoding loop; a finished one gives its place to a waiting one.
  * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
  */
-import { PolicyError, expected } from "../../../errors.ts";
+import { PolicyError } from "../../../errors.ts";
 import { uniform } from "../../../random.ts";
 import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest } from "../../../types.ts";
 import { floats, HostTensor, integers } from "../../tensor/host.ts";
@@ -10,6 +10,7 @@ import type { Machine } from "./forward.ts";
 import { KvCache, RetainedCaches } from "./kv-cache.ts";
 import { cacheBytesPerToken } from "./memory.ts";
 import { causalMask, positionsOf } from "./packing.ts";
+import { checkRequest } from "./sample-request.ts";
 import { blockSize } from "./sampling.ts";
 
 export interface SamplerOptions {
@@ -21,8 +22,8 @@ export interface SamplerOptions {
   readonly retainBudget: number;
   /** Padded tokens of one prefill call. */
   readonly prefillTokens: number;
-  /** Text of ids, for stop strings. */
-  readonly decode: (ids: readonly number[]) => string;
+  /** Text of ids; without it, stop strings are refused. */
+  readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
 interface Sequence {
@@ -62,7 +63,7 @@ export class Sampler {
   }
 
   async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
-    this.#check(request);
+    checkRequest(request, { model: this.#machine.model, hasDecode: this.#options.decode !== undefined });
     const prompt = request.prompt.join(",");
     const sequences = request.keys.map(
       (key) =>
@@ -72,7 +73,7 @@ export class Sampler {
           this.#pending.push({ request, variant, prompt, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
         }),
     );
-    this.#loop ??= this.#run().finally(() => (this.#loop = undefined));
+    this.#loop ??= this.#run();
     return Promise.all(sequences);
   }
 
@@ -86,7 +87,7 @@ export class Sampler {
     await new Promise((resolve) => setImmediate(resolve)); // callers of the same moment share the first batch
     try {
       while (this.#pending.length + this.#active.length > 0) {
-        this.#dropAborted();
+        this.#dropStale();
         await this.#admit();
         if (this.#active.length > 0) await this.#step();
       }
@@ -96,13 +97,16 @@ export class Sampler {
       this.#active = [];
       this.#pending = [];
       this.forget();
+    } finally {
+      this.#loop = undefined; // in the same turn as the last look at the waiting ones, so that none is left behind
     }
   }
 
   /** Moves waiting sequences of one variant into free rows, and fills their caches. */
   async #admit(): Promise<void> {
     const variant = this.#active[0]?.variant ?? this.#pending[0]?.variant;
-    const longest = (s: Sequence): number => s.request.prompt.length + s.request.maxTokens;
+    const { context } = this.#machine.model.architecture;
+    const longest = (s: Sequence): number => Math.min(context, s.request.prompt.length + s.request.maxTokens);
     const fresh: Sequence[] = [];
     let need = Math.max(0, ...this.#active.map(longest));
     for (const sequence of this.#pending) {
@@ -239,11 +243,10 @@ export class Sampler {
       const sequence = this.#active[row]!;
       const finish = this.#finishOf(sequence, now);
       if (finish === undefined) continue;
-      const { request, version, ids, logprobs } = sequence;
-      this.#retained.add(Int32Array.from(ids.slice(0, sequence.cached)), sequence.variant, this.#cache.save(row, sequence.cached));
+      const ids = Int32Array.from(sequence.ids.slice(0, sequence.cached));
+      if (this.#options.retainBudget > 0) this.#retained.add(ids, sequence.variant, this.#cache.save(row, sequence.cached));
       this.#remove(row);
-      const sampled = ids.slice(request.prompt.length);
-      sequence.settle({ kind: "sampled", ids: sampled, logprobs, finish, version, temperature: request.temperature });
+      sequence.settle(spanOf(sequence, finish));
     }
   }
 
@@ -260,7 +263,7 @@ export class Sampler {
     const id = ids.at(-1)!;
     if (request.stopIds.includes(id)) return { type: "eos", id };
     if (request.stopStrings !== undefined && request.stopStrings.length > 0) {
-      const text = this.#options.decode(ids.slice(request.prompt.length));
+      const text = this.#options.decode!(ids.slice(request.prompt.length));
       const value = request.stopStrings.find((stop) => text.includes(stop));
       if (value !== undefined) return { type: "stopString", value };
     }
@@ -268,7 +271,8 @@ export class Sampler {
     return request.deadline !== undefined && now >= request.deadline ? { type: "timeout" } : undefined;
   }
 
-  #dropAborted(): void {
+  /** Aborted sequences are rejected; one that waited past its deadline ends before its prompt is computed. */
+  #dropStale(): void {
     const aborted = ({ request }: Sequence): boolean => request.signal?.aborted === true;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
@@ -276,21 +280,19 @@ export class Sampler {
       this.#remove(row);
       sequence.settle(abortError(sequence.request));
     }
-    for (const sequence of this.#pending.filter(aborted)) sequence.settle(abortError(sequence.request));
-    this.#pending = this.#pending.filter((sequence) => !aborted(sequence));
+    const late = ({ request }: Sequence): boolean => request.deadline !== undefined && Date.now() >= request.deadline;
+    const waiting = this.#pending;
+    this.#pending = [];
+    for (const sequence of waiting) {
+      if (aborted(sequence)) sequence.settle(abortError(sequence.request));
+      else if (late(sequence)) sequence.settle(spanOf(sequence, { type: "timeout" }));
+      else this.#pending.push(sequence);
+    }
   }
+}
 
-  #check({ prompt, count, keys, maxTokens, temperature, adapter }: SampleRequest): void {
-    const { vocabulary, context } = this.#machine.model.architecture;
-    this.#machine.model.variant(adapter ?? "policy");
-    if (prompt.length === 0) throw new PolicyError(expected("sample prompt", "at least one token", "0"));
-    const wrong = prompt.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= vocabulary);
-    if (wrong >= 0) throw new PolicyError(expected(`sample prompt position ${wrong}`, `a token id below ${vocabulary}`, String(prompt[wrong])));
-    if (prompt.length >= context) throw new PolicyError(expected("sample prompt", `fewer than ${context} tokens (the model's context)`, String(prompt.length), "shorten the prompt"));
-    if (keys.length !== count || count < 1) throw new PolicyError(expected("sample keys", `${count} keys, one for each sample`, String(keys.length)));
-    if (!(maxTokens >= 1)) throw new PolicyError(expected("sample maxTokens", "at least 1", String(maxTokens)));
-    if (!(temperature >= 0) || !Number.isFinite(temperature)) throw new PolicyError(expected("sample temperature", "0 (greedy) or more", String(temperature)));
-  }
+function spanOf({ request, version, ids, logprobs }: Sequence, finish: FinishReason): SampledSpan {
+  return { kind: "sampled", ids: ids.slice(request.prompt.length), logprobs, finish, version, temperature: request.temperature };
 }
 
 function abortError(request: SampleRequest): Error {

@@ -41,7 +41,9 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const elements = o.reshape(o.gatherRows(table, o.add(o.input("rowOffset", [rows, 1], "int64"), block)), [rows, size]);
   const inner = o.cumSum(elements);
   const innerTotal = o.slice(inner, 1, { start: size - 1, end: size });
-  const element = crossing(inner, o.min(o.sub(target, before), below(innerTotal)));
+  // Rounding may put the rest below 0, where an element of weight 0 would be the first above it.
+  const rest = o.max(o.sub(target, before), 0);
+  const element = crossing(inner, o.min(rest, below(innerTotal)));
   const drawn = o.add(o.mul(block, o.constant(size, "int64")), element);
   const id = greedy ? o.where(o.input("isGreedy", [rows, 1], "bool"), o.argMax(logits), drawn) : drawn;
   return { id, logprob: o.sub(o.takeLast(logits, id), o.add(top, o.log(total))) };
