@@ -143,7 +143,10 @@ export function logSumExp(x: Tensor): Tensor {
   const top = stopGradient(maximum(x, { axes: [-1], keep: true }));
   return add(log(sum(exp(sub(x, top)), { axes: [-1], keep: true })), top);
 }
-export const logSoftmax = (x: Tensor): Tensor => sub(x, logSumExp(x));
+export function logSoftmax(x: Tensor): Tensor {
+  const shifted = sub(x, stopGradient(maximum(x, { axes: [-1], keep: true })));
+  return sub(shifted, log(sum(exp(shifted), { axes: [-1], keep: true })));
+}
 /** Running sum over the last axis. */
 export const cumSum = (x: Tensor): Tensor => node("cumSum", [x], { attributes: {}, shape: x.shape });
 /** int64 index of the largest element of the last axis, kept as size 1; the first of equals. */

@@ -46,5 +46,6 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const element = crossing(inner, o.min(rest, below(innerTotal)));
   const drawn = o.add(o.mul(block, o.constant(size, "int64")), element);
   const id = greedy ? o.where(o.input("isGreedy", [rows, 1], "bool"), o.argMax(logits), drawn) : drawn;
-  return { id, logprob: o.sub(o.takeLast(logits, id), o.add(top, o.log(total))) };
+  // The maximum is taken out first: logits of thousands would leave no digits for the log of the sum.
+  return { id, logprob: o.sub(o.sub(o.takeLast(logits, id), top), o.log(total)) };
 }
