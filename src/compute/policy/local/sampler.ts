@@ -98,7 +98,7 @@ export class Sampler {
       this.#pending = [];
       this.forget();
     } finally {
-      this.#loop = undefined; // in the same turn as the last look at the waiting ones, so that none is left behind
+      this.#loop = undefined; // in the same turn as the last look at the waiting ones: none is left behind
     }
   }
 
@@ -243,8 +243,8 @@ export class Sampler {
       const sequence = this.#active[row]!;
       const finish = this.#finishOf(sequence, now);
       if (finish === undefined) continue;
-      const ids = Int32Array.from(sequence.ids.slice(0, sequence.cached));
-      if (this.#options.retainBudget > 0) this.#retained.add(ids, sequence.variant, this.#cache.save(row, sequence.cached));
+      const { ids, cached, variant } = sequence;
+      if (this.#options.retainBudget > 0) this.#retained.add(Int32Array.from(ids.slice(0, cached)), variant, this.#cache.save(row, cached));
       this.#remove(row);
       sequence.settle(spanOf(sequence, finish));
     }
