@@ -11,7 +11,7 @@ afterAll(async () => {
   for (const engine of opened) await engine.close();
 });
 
-async function open(name: string, options: Partial<LocalEngineOptions> & { train?: "none" | "stored-lora" } = {}): Promise<LocalEngine> {
+async function open(name: string, options: Omit<Partial<LocalEngineOptions>, "train"> & { train?: "none" | "stored-lora" } = {}): Promise<LocalEngine> {
   const { train = "none", ...rest } = options;
   const { engine } = await goldenEngine(name, train, rest);
   opened.push(engine);

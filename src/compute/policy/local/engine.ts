@@ -193,8 +193,11 @@ export class LocalEngine implements Engine {
   async load(folder: string): Promise<void> {
     await this.#inTurn(async () => {
       this.#refuseWhileSampling("load");
-      this.#state = "changing";
-      this.#version = await loadState(folder, this.trainer);
+      const beforeWrite = (): void => {
+        this.#refuseWhileSampling("load"); // a request may have come while the files were read
+        this.#state = "changing";
+      };
+      this.#version = await loadState(folder, { trainer: this.trainer, beforeWrite });
       this.#probe = undefined;
       this.#mustMove = false;
       await this.#publish();
