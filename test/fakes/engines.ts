@@ -47,20 +47,31 @@ export function heldGradients(engine: LocalEngine): Map<string, Float32Array> {
 /** The held gradients by the checkpoint's names, fused where the checkpoint fuses. */
 export function storedGradients({ engine, family }: GoldenEngine): Map<string, Float32Array> {
   const held = heldGradients(engine);
-  if ([...held.keys()].some((name) => name.endsWith(".loraA"))) return new Map([...held].map(([name, gradient]) => [peftName(family, name), gradient]));
+  if ([...held.keys()].some((name) => name.endsWith(".loraA")))
+    return new Map([...held].map(([name, gradient]) => [peftName(family, name), gradient]));
   const tensors = new Map([...held].map(([name, gradient]) => [name, new HostTensor(gradient, engine.trainer.trainable.get(name)!.shape)]));
   return new Map([...storedTensors(family, tensors)].map(({ name, data }) => [name, data]));
 }
 
-export function trainRow(ids: readonly number[], trained: readonly number[], rest: { temperature?: number; fields?: Record<string, readonly number[]> } = {}): TrainRow {
+export function trainRow(
+  ids: readonly number[],
+  trained: readonly number[],
+  rest: { temperature?: number; fields?: Record<string, readonly number[]> } = {},
+): TrainRow {
   const fields = Object.fromEntries(Object.entries(rest.fields ?? {}).map(([name, values]) => [name, Float32Array.from(values)]));
   return { ids: Int32Array.from(ids), trained: Int32Array.from(trained), fields, temperature: rest.temperature ?? 1 };
 }
 
 /** Each row a unit of its own. */
-export const separate = (rows: readonly TrainRow[], scalars: Readonly<Record<string, number>> = {}): Batch => ({ units: rows.map((row) => ({ rows: [row] })), scalars });
+export const separate = (rows: readonly TrainRow[], scalars: Readonly<Record<string, number>> = {}): Batch => ({
+  units: rows.map((row) => ({ rows: [row] })),
+  scalars,
+});
 /** All rows one unit, so that a common prefix is shared. */
-export const together = (rows: readonly TrainRow[], scalars: Readonly<Record<string, number>> = {}): Batch => ({ units: [{ rows }], scalars });
+export const together = (rows: readonly TrainRow[], scalars: Readonly<Record<string, number>> = {}): Batch => ({
+  units: [{ rows }],
+  scalars,
+});
 
 /** Mean negative log-prob; the scalar `tokens` is the divisor. */
 export const crossEntropy: Loss = {

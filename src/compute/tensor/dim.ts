@@ -54,7 +54,10 @@ export function mulDim(a: Dim, b: Dim): Dim {
   const product = new Map<string, number>();
   for (const [x, j] of termsOf(a)) {
     for (const [y, k] of termsOf(b)) {
-      const names = [...x.split("*"), ...y.split("*")].filter((name) => name !== "").sort().join("*");
+      const names = [...x.split("*"), ...y.split("*")]
+        .filter((name) => name !== "")
+        .sort()
+        .join("*");
       product.set(names, (product.get(names) ?? 0) + j * k);
     }
   }

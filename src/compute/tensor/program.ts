@@ -3,7 +3,8 @@ import * as ort from "onnxruntime-node";
 import { expected } from "../../errors.ts";
 import { bindShape, evaluate, isCompound } from "./dim.ts";
 import type { Tensor } from "./graph.ts";
-import { HostTensor, integers, Pool } from "./host.ts";
+import type { HostTensor } from "./host.ts";
+import { integers, Pool } from "./host.ts";
 import { lower, type Lowered } from "./lowering.ts";
 
 export type HostTensors = Readonly<Record<string, HostTensor>>;
@@ -76,7 +77,12 @@ export class Program {
     const results: Record<string, HostTensor> = {};
     const fetches: Record<string, ort.Tensor> = {};
     for (const { name, shape, dtype } of this.#lowered.outputs) {
-      const target = into[name] ?? pool.take(shape.map((d) => evaluate(d, bindings)), dtype);
+      const target =
+        into[name] ??
+        pool.take(
+          shape.map((d) => evaluate(d, bindings)),
+          dtype,
+        );
       if (target.dtype !== dtype) throw new TypeError(expected(`program output ${name}`, dtype, target.dtype));
       bindShape(shape, target.shape, bindings, `program output ${name}`);
       results[name] = target;

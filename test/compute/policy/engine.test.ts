@@ -34,7 +34,12 @@ async function folder(): Promise<string> {
 }
 
 const prompt = Array.from({ length: 12 }, (_, i) => (i * 37 + 5) % 96);
-const rows = [3, 6, 5].map((length, i) => trainRow([...prompt, ...Array.from({ length }, (_, t) => (t * 11 + i * 29) % 96)], Array.from({ length }, (_, t) => prompt.length + t)));
+const rows = [3, 6, 5].map((length, i) =>
+  trainRow(
+    [...prompt, ...Array.from({ length }, (_, t) => (t * 11 + i * 29) % 96)],
+    Array.from({ length }, (_, t) => prompt.length + t),
+  ),
+);
 const batch: Batch = { units: [{ rows }, { rows: [trainRow([9, 8, 7, 6, 5], [2, 4])] }], scalars: { tokens: 16 } };
 
 const greedy = (engine: LocalEngine): Promise<readonly SampledSpan[]> =>
@@ -43,23 +48,33 @@ const step = async (engine: LocalEngine, learningRate = adamw.learningRate): Pro
   await engine.forwardBackward(batch, crossEntropy);
   await engine.optimStep({ ...adamw, learningRate });
 };
+const base64 = ({ floats: values }: HostTensor): string => Buffer.from(values.slice().buffer).toString("base64");
 const bits = (engine: LocalEngine): string[] => [
   engine.weightsHash(),
-  ...[...engine.trainer.moments].map(([name, { first, second }]) => `${name} ${Buffer.from(first.floats.slice().buffer).toString("base64")} ${Buffer.from(second.floats.slice().buffer).toString("base64")}`),
+  ...[...engine.trainer.moments].map(([name, { first, second }]) => `${name} ${base64(first)} ${base64(second)}`),
 ];
 
 for (const train of ["fresh-lora", "stored-lora", "full"] as const) {
   test(`${train}: before the first update the ratio is 1 and KL to the reference 0, exactly`, async () => {
     const engine = await open(train, { reference: true });
     const flat = batch.units.flatMap((unit) => unit.rows);
-    const [old, again, reference] = [await engine.logprobs(flat), await engine.logprobs(flat), await engine.logprobs(flat, { adapter: "reference" })];
+    const [old, again, reference] = [
+      await engine.logprobs(flat),
+      await engine.logprobs(flat),
+      await engine.logprobs(flat, { adapter: "reference" }),
+    ];
     expect(again).toEqual(old);
     expect(reference).toEqual(old);
     let i = 0;
     const withFields = ({ ids, trained, temperature }: TrainRow): TrainRow => {
       const at = i++;
       const same = (value: number): Float32Array => new Float32Array(trained.length).fill(value);
-      return { ids, trained, temperature, fields: { old: old[at]!, reference: reference[at]!, advantage: same(1 - at), weight: same(1 / 16) } };
+      return {
+        ids,
+        trained,
+        temperature,
+        fields: { old: old[at]!, reference: reference[at]!, advantage: same(1 - at), weight: same(1 / 16) },
+      };
     };
     const units = batch.units.map((unit) => ({ rows: unit.rows.map(withFields) }));
     const loss = grpoLoss({ clipLow: 0.2, clipHigh: 0.2, klCoef: 0.1, klEstimator: "k3" });
@@ -92,7 +107,9 @@ test("an update that does not reach the weights stops at its publication; a rate
   await step(engine, 0);
   expect(await engine.publish()).toBe(1);
   await step(engine, 1e-30);
-  await expect(engine.publish()).rejects.toThrow("publish: expected the probe's log-probs to move after an update, got the same to the last bit; the update did not reach the weights");
+  await expect(engine.publish()).rejects.toThrow(
+    "publish: expected the probe's log-probs to move after an update, got the same to the last bit; the update did not reach the weights",
+  );
   await expect(greedy(engine)).rejects.toThrow("not published");
   expect(engine.version).toBe(1);
 });
@@ -103,7 +120,9 @@ test("a sampler that reads other weights is found out", async () => {
   feeds["layers.1.down.weight"] = new HostTensor(feeds["layers.1.down.weight"]!.floats.slice(), feeds["layers.1.down.weight"]!.shape);
   await engine.publish();
   await step(engine, 0.1);
-  await expect(engine.publish()).rejects.toThrow(/publish: expected sampler and trainer log-probs of the probe within 1e-4, got \d.*they do not run the same weights/);
+  await expect(engine.publish()).rejects.toThrow(
+    /publish: expected sampler and trainer log-probs of the probe within 1e-4, got \d.*they do not run the same weights/,
+  );
   await expect(greedy(engine)).rejects.toThrow("not published");
 });
 
@@ -155,7 +174,13 @@ test("an update needs gradients of its own", async () => {
   // A batch that fails on the way leaves no part of its gradients behind.
   await expect(engine.forwardBackward({ ...batch, scalars: {} }, crossEntropy)).rejects.toThrow("loss scalar tokens");
   await expect(engine.optimStep(adamw)).rejects.toThrow("optimStep: expected gradients from forwardBackward, got none");
+  await engine.forwardBackward(batch, crossEntropy);
+  const signal = AbortSignal.abort(new Error("stopped by hand"));
+  await expect(engine.forwardBackward(batch, crossEntropy, { signal })).rejects.toThrow("stopped by hand");
+  await expect(engine.logprobs(rows, { signal })).rejects.toThrow("stopped by hand");
+  await expect(engine.optimStep(adamw)).rejects.toThrow("optimStep: expected gradients from forwardBackward, got none");
   expect(bits(engine)).toEqual(before);
+  expect((await engine.logprobs(rows)).length).toBe(3);
 });
 
 test("calls that overlap are done one after another", async () => {
@@ -164,7 +189,12 @@ test("calls that overlap are done one after another", async () => {
   await apart.forwardBackward(batch, crossEntropy);
   await apart.optimStep(adamw);
   const scores = await apart.logprobs(rows);
-  const results = await Promise.all([overlapping.forwardBackward(batch, crossEntropy), overlapping.forwardBackward(batch, crossEntropy), overlapping.optimStep(adamw), overlapping.logprobs(rows)]);
+  const results = await Promise.all([
+    overlapping.forwardBackward(batch, crossEntropy),
+    overlapping.forwardBackward(batch, crossEntropy),
+    overlapping.optimStep(adamw),
+    overlapping.logprobs(rows),
+  ]);
   expect(results[3]).toEqual(scores);
   expect(overlapping.weightsHash()).toBe(apart.weightsHash());
 });
@@ -225,7 +255,10 @@ test("a state of another shape is refused and changes nothing", async () => {
 test("two halves of a batch add up to the whole", async () => {
   const [whole, halves] = [await open("full"), await open("full")];
   const all = await whole.forwardBackward(batch, crossEntropy);
-  const parts = [await halves.forwardBackward({ ...batch, units: [batch.units[0]!] }, crossEntropy), await halves.forwardBackward({ ...batch, units: [batch.units[1]!] }, crossEntropy)];
+  const parts = [
+    await halves.forwardBackward({ ...batch, units: [batch.units[0]!] }, crossEntropy),
+    await halves.forwardBackward({ ...batch, units: [batch.units[1]!] }, crossEntropy),
+  ];
   expect(Math.abs(parts[0]!.loss + parts[1]!.loss - all.loss)).toBeLessThan(1e-6);
   const found = heldGradients(halves);
   for (const [name, gradient] of heldGradients(whole)) expect(difference(found.get(name)!, gradient).relative, name).toBeLessThan(1e-6);
@@ -254,12 +287,15 @@ test("adapters are called by name", async () => {
   await expect(plain.logprobs(rows, { adapter: "critic" })).rejects.toThrow("adapter: expected one of base, policy, got critic");
   const [fromBase] = await plain.sample({ prompt, count: 1, maxTokens: 16, temperature: 0, stopIds: [], keys: [rng(1)], adapter: "base" });
   expect(fromBase!.ids).toEqual((await greedy(await open("none")))[0]!.ids);
-  await expect((await open("none")).forwardBackward(batch, crossEntropy)).rejects.toThrow("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
+  await expect((await open("none")).forwardBackward(batch, crossEntropy)).rejects.toThrow(
+    "forwardBackward: the model was opened for sampling only; open it with train: full or lora",
+  );
 });
 
 test("requests for several adapters at once get each its own", async () => {
   const engine = await open("stored-lora");
-  const one = (adapter: string): Promise<readonly SampledSpan[]> => engine.sample({ prompt, count: 1, maxTokens: 16, temperature: 0, stopIds: [], keys: [rng(1)], adapter });
+  const one = (adapter: string): Promise<readonly SampledSpan[]> =>
+    engine.sample({ prompt, count: 1, maxTokens: 16, temperature: 0, stopIds: [], keys: [rng(1)], adapter });
   const mixed = await Promise.all(["base", "policy", "base"].map(one));
   expect(mixed[0]![0]!.ids).toEqual((await greedy(await open("none")))[0]!.ids);
   expect(mixed[1]![0]!.ids).toEqual((await greedy(await open("stored-lora")))[0]!.ids);

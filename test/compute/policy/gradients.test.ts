@@ -59,7 +59,10 @@ const rich: Loss = {
     const weighted = o.mul(x.logprobs, x.field("weight"));
     const perRow = o.segmentSum(o.exp(o.mul(x.logprobs, 0.2)), x.row, x.rows);
     const bonus = o.mul(o.sum(x.entropy), 0.3);
-    return { loss: o.div(o.sub(o.add(o.sum(weighted), o.sum(o.mul(perRow, perRow))), bonus), x.scalar("tokens")), metrics: { rows: o.sum(x.rows) } };
+    return {
+      loss: o.div(o.sub(o.add(o.sum(weighted), o.sum(o.mul(perRow, perRow))), bonus), x.scalar("tokens")),
+      metrics: { rows: o.sum(x.rows) },
+    };
   },
 };
 
@@ -68,7 +71,10 @@ function groups(): TrainRow[][] {
   const key = rng(5, "rows");
   let n = 0;
   const ids = (count: number): number[] => Array.from({ length: count }, () => Math.floor(Math.abs(normal(key, n++)) * 30) % 96);
-  return [[11, [5, 2, 9]], [14, [3, 1, 7, 4]]].map(([promptLength, answers]) => {
+  return [
+    [11, [5, 2, 9]],
+    [14, [3, 1, 7, 4]],
+  ].map(([promptLength, answers]) => {
     const prompt = ids(promptLength as number);
     return (answers as number[]).map((length, i) => {
       const trained = Array.from({ length }, (_, t) => prompt.length + t).filter((_, t) => !(i === 2 && (t === 2 || t === 3)));
@@ -89,12 +95,21 @@ interface Outcome {
   readonly processed: number;
 }
 
-async function outcome(model: string, train: "full" | "stored-lora", { batch, ...options }: Partial<LocalEngineOptions> & { batch: Batch }): Promise<Outcome> {
+async function outcome(
+  model: string,
+  train: "full" | "stored-lora",
+  { batch, ...options }: Partial<LocalEngineOptions> & { batch: Batch },
+): Promise<Outcome> {
   const { engine } = await goldenEngine(model, train, options);
   const result = await engine.forwardBackward(batch, rich);
   const gradients = heldGradients(engine);
   await engine.close();
-  return { loss: result.loss, logprobs: result.logprobs.flat().flatMap((values) => [...values]), gradients, processed: result.tokens.processed };
+  return {
+    loss: result.loss,
+    logprobs: result.logprobs.flat().flatMap((values) => [...values]),
+    gradients,
+    processed: result.tokens.processed,
+  };
 }
 
 type Ways = Readonly<Record<string, Partial<LocalEngineOptions> & { batch: () => Batch }>>;
@@ -112,7 +127,13 @@ const allWays: Ways = {
   "shared prompts": { batch: shared },
 };
 
-for (const [model, train] of [["llama", "full"], ["llama", "stored-lora"], ["gpt2", "full"], ["qwen3", "full"], ["qwen2", "stored-lora"]] as const) {
+for (const [model, train] of [
+  ["llama", "full"],
+  ["llama", "stored-lora"],
+  ["gpt2", "full"],
+  ["qwen3", "full"],
+  ["qwen2", "stored-lora"],
+] as const) {
   test(`${model} ${train}: the same gradients in every way`, async () => {
     const plain = await outcome(model, train, { batch: alone() });
     expect(plain.processed).toBe(7 * 21);
@@ -137,7 +158,10 @@ test("a shared prompt is computed once", async () => {
 });
 
 test("a loss over entropies alone: its gradient equals differences of the loss", async () => {
-  const bonus: Loss = { key: "test/entropy-bonus", build: (x) => ({ loss: o.mul(o.sum(o.mul(x.entropy, x.field("weight"))), -0.1), metrics: {} }) };
+  const bonus: Loss = {
+    key: "test/entropy-bonus",
+    build: (x) => ({ loss: o.mul(o.sum(o.mul(x.entropy, x.field("weight"))), -0.1), metrics: {} }),
+  };
   const { engine } = await goldenEngine("llama", "stored-lora");
   const batch = shared();
   await engine.forwardBackward(batch, bonus);
@@ -169,7 +193,9 @@ test("a loss may read log-probs and fields of coupled rows: a pair in one unit",
     },
   };
   const { engine } = await goldenEngine("llama", "full");
-  const rows = [1, -1].map((sign) => trainRow([3, 1, 4, 1, 5, 9, 2, 6, 5, sign === 1 ? 30 : 50, 7], [9, 10], { fields: { sign: [sign, sign] } }));
+  const rows = [1, -1].map((sign) =>
+    trainRow([3, 1, 4, 1, 5, 9, 2, 6, 5, sign === 1 ? 30 : 50, 7], [9, 10], { fields: { sign: [sign, sign] } }),
+  );
   const result = await engine.forwardBackward(together(rows, { beta: 0.1 }), pair);
   const [chosen, rejected] = result.logprobs[0]!.map((values) => values.reduce((a, b) => a + b, 0));
   expect(result.metrics["margin"]!).toBeCloseTo(chosen! - rejected!, 4);
@@ -180,7 +206,8 @@ test("a loss may read log-probs and fields of coupled rows: a pair in one unit",
 test("rows that cannot be trained on are refused before anything runs", async () => {
   const { engine } = await goldenEngine("llama", "full");
   const batch = (row: TrainRow): Batch => separate([row], { tokens: 1 });
-  const refused = (row: TrainRow, message: string): Promise<void> => expect(engine.forwardBackward(batch(row), crossEntropy)).rejects.toThrow(message);
+  const refused = (row: TrainRow, message: string): Promise<void> =>
+    expect(engine.forwardBackward(batch(row), crossEntropy)).rejects.toThrow(message);
   await refused(trainRow([1, 2, 96], [1]), "training row 0 position 2: expected a token id below 96, got 96");
   await refused(trainRow([1, 2, -1], [1]), "training row 0 position 2: expected a token id below 96, got -1");
   await refused(trainRow(new Array<number>(65).fill(1), [1]), "training row 0: expected at most 64 tokens (the model's context), got 65");
@@ -188,8 +215,14 @@ test("rows that cannot be trained on are refused before anything runs", async ()
   await refused(trainRow([1, 2], [0]), "training row 0 trained[0]: expected an increasing position in 1..1, got 0");
   await refused(trainRow([1, 2, 3], [2, 2]), "training row 0 trained[1]: expected an increasing position in 1..2, got 2");
   await refused(trainRow([1, 2], [1], { temperature: 0 }), "training row 0 temperature: expected above 0, got 0");
-  await expect(engine.forwardBackward(separate([trainRow([1, 2], [1])]), crossEntropy)).rejects.toThrow("loss scalar tokens: expected a number in batch.scalars, got none");
-  await expect(engine.forwardBackward(batch(trainRow([1, 2], [1])), rich)).rejects.toThrow("training row 0 field weight: expected 1 values, one for each trained token, got none");
-  await expect(engine.optimStep({ learningRate: 1, beta1: 0.9, beta2: 0.9, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 0 })).rejects.toThrow("optimStep: expected gradients from forwardBackward, got none");
+  await expect(engine.forwardBackward(separate([trainRow([1, 2], [1])]), crossEntropy)).rejects.toThrow(
+    "loss scalar tokens: expected a number in batch.scalars, got none",
+  );
+  await expect(engine.forwardBackward(batch(trainRow([1, 2], [1])), rich)).rejects.toThrow(
+    "training row 0 field weight: expected 1 values, one for each trained token, got none",
+  );
+  await expect(
+    engine.optimStep({ learningRate: 1, beta1: 0.9, beta2: 0.9, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 0 }),
+  ).rejects.toThrow("optimStep: expected gradients from forwardBackward, got none");
   await engine.close();
 });

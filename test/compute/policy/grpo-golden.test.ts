@@ -32,7 +32,12 @@ const weights: Readonly<Record<string, (length: number, golden: Golden) => numbe
 function batchOf(golden: Golden, weight: (length: number, golden: Golden) => number): Batch {
   const rows = golden.rows.map(({ ids, trained }, i) => {
     const same = (value: number): number[] => trained.map(() => value);
-    const fields = { old: golden.old[i]!, reference: golden.reference[i]!, advantage: same(golden.advantages.scaled[i]!), weight: same(weight(trained.length, golden)) };
+    const fields = {
+      old: golden.old[i]!,
+      reference: golden.reference[i]!,
+      advantage: same(golden.advantages.scaled[i]!),
+      weight: same(weight(trained.length, golden)),
+    };
     return trainRow(ids, trained, { temperature: golden.temperature, fields });
   });
   return { units: [{ rows: rows.slice(0, 3) }, { rows: rows.slice(3) }], scalars: { tokens: 36 } };
@@ -54,7 +59,8 @@ for (const name of ["llama-t1", "llama-t0.7", "llama-lora-t1", "llama-lora-t0.7"
       const found = storedGradients(given);
       const expectedNames = [...stored.keys()].filter((tensor) => tensor.startsWith(`${reduction}/`));
       expect([...found.keys()].map((tensor) => `${reduction}/${tensor}`).sort()).toEqual(expectedNames.sort());
-      for (const [tensor, gradient] of found) expect(difference(gradient, stored.get(`${reduction}/${tensor}`)!).relative, `${reduction} ${tensor}`).toBeLessThan(1e-4);
+      for (const [tensor, gradient] of found)
+        expect(difference(gradient, stored.get(`${reduction}/${tensor}`)!).relative, `${reduction} ${tensor}`).toBeLessThan(1e-4);
       given.engine.trainer.clearGradients();
     }
     await given.engine.close();

@@ -24,8 +24,20 @@ async function settled(): Promise<NodeJS.MemoryUsage> {
 const prompt = Array.from({ length: 14 }, (_, i) => (i * 31) % 96);
 
 async function trainAndSample(engine: LocalEngine, step: number): Promise<void> {
-  const spans = await engine.sample({ prompt, count: 3, maxTokens: 4, temperature: 1, stopIds: [], keys: [0, 1, 2].map((i) => rng(step, i)) });
-  const rows = spans.map(({ ids }) => trainRow([...prompt, ...ids], ids.map((_, t) => prompt.length + t)));
+  const spans = await engine.sample({
+    prompt,
+    count: 3,
+    maxTokens: 4,
+    temperature: 1,
+    stopIds: [],
+    keys: [0, 1, 2].map((i) => rng(step, i)),
+  });
+  const rows = spans.map(({ ids }) =>
+    trainRow(
+      [...prompt, ...ids],
+      ids.map((_, t) => prompt.length + t),
+    ),
+  );
   const batch: Batch = { units: [{ rows }], scalars: { tokens: 12 } };
   await engine.forwardBackward(batch, crossEntropy);
   await engine.optimStep({ ...adamw, learningRate: 1e-4 });
@@ -38,7 +50,13 @@ test("opened, used and closed ten times, an engine leaves nothing behind", { tim
   const architecture = { ...tiny, hidden: 256, heads: 8, headDim: 32, intermediate: 1024, layers: 3 };
   const cycle = async (train: "full" | "lora"): Promise<void> => {
     const options = train === "full" ? { type: "full" as const } : { type: "lora" as const, lora: storedLora };
-    const engine = LocalEngine.open({ name: "wide", architecture, parameters: initialParameters(architecture, 1), train: options, reference: true });
+    const engine = LocalEngine.open({
+      name: "wide",
+      architecture,
+      parameters: initialParameters(architecture, 1),
+      train: options,
+      reference: true,
+    });
     await trainAndSample(engine, 1);
     await engine.close();
   };

@@ -11,7 +11,10 @@ afterAll(async () => {
   for (const engine of opened) await engine.close();
 });
 
-async function open(name: string, options: Omit<Partial<LocalEngineOptions>, "train"> & { train?: "none" | "stored-lora" } = {}): Promise<LocalEngine> {
+async function open(
+  name: string,
+  options: Omit<Partial<LocalEngineOptions>, "train"> & { train?: "none" | "stored-lora" } = {},
+): Promise<LocalEngine> {
   const { train = "none", ...rest } = options;
   const { engine } = await goldenEngine(name, train, rest);
   opened.push(engine);
@@ -26,7 +29,8 @@ function request(prompt: readonly number[], options: Partial<SampleRequest> = {}
 /** Prompts of 1 to 24 tokens. */
 const prompts = Array.from({ length: 16 }, (_, i) => Array.from({ length: 1 + ((i * 7) % 24) }, (__, t) => (i * 31 + t * 17) % 96));
 /** One request a prompt, each with a key of its own. */
-const mixed = (count: number, options: Partial<SampleRequest> = {}): SampleRequest[] => prompts.slice(0, count).map((prompt, i) => request(prompt, { keys: [rng(9, i)], ...options }));
+const mixed = (count: number, options: Partial<SampleRequest> = {}): SampleRequest[] =>
+  prompts.slice(0, count).map((prompt, i) => request(prompt, { keys: [rng(9, i)], ...options }));
 
 async function all(engine: LocalEngine, requests: readonly SampleRequest[]): Promise<SampledSpan[]> {
   return (await Promise.all(requests.map((one) => engine.sample(one)))).flat();
@@ -39,7 +43,12 @@ async function oneByOne(engine: LocalEngine, requests: readonly SampleRequest[])
 function same(found: readonly SampledSpan[], wanted: readonly SampledSpan[], tolerance = 1e-5): void {
   expect(found.map(({ ids }) => ids)).toEqual(wanted.map(({ ids }) => ids));
   expect(found.map(({ finish }) => finish)).toEqual(wanted.map(({ finish }) => finish));
-  expect(difference(found.flatMap(({ logprobs }) => logprobs), wanted.flatMap(({ logprobs }) => logprobs)).max).toBeLessThan(tolerance);
+  expect(
+    difference(
+      found.flatMap(({ logprobs }) => logprobs),
+      wanted.flatMap(({ logprobs }) => logprobs),
+    ).max,
+  ).toBeLessThan(tolerance);
 }
 
 interface Continuation {
@@ -61,7 +70,13 @@ for (const [name, continuations] of Object.entries(goldenJson<Record<string, rea
   });
 }
 
-for (const [name, train] of [["gpt2", "none"], ["llama", "stored-lora"], ["llama3", "none"], ["qwen2", "none"], ["qwen3", "none"]] as const) {
+for (const [name, train] of [
+  ["gpt2", "none"],
+  ["llama", "stored-lora"],
+  ["llama3", "none"],
+  ["qwen2", "none"],
+  ["qwen3", "none"],
+] as const) {
   test(`${name} ${train}: the sampler's log-probs are the trainer's`, async () => {
     const engine = await open(name, { train });
     for (const temperature of [1, 0.5]) {
@@ -69,7 +84,11 @@ for (const [name, train] of [["gpt2", "none"], ["llama", "stored-lora"], ["llama
       const spans = await all(engine, requests);
       const rows = spans.map(({ ids }, i) => {
         const { prompt } = requests[i >> 1]!;
-        return trainRow([...prompt, ...ids], ids.map((_, t) => prompt.length + t), { temperature });
+        return trainRow(
+          [...prompt, ...ids],
+          ids.map((_, t) => prompt.length + t),
+          { temperature },
+        );
       });
       const scores = await engine.logprobs(rows);
       expect(spans.every(({ ids }) => ids.length === 20)).toBe(true);
@@ -97,7 +116,13 @@ test("eight samples of one prompt equal eight requests with the same keys", asyn
   const keys = keysOf(8);
   const group = await engine.sample(request(prompts[5]!, { count: 8, keys }));
   const before = engine.sampler.stats.prefilled;
-  same(await oneByOne(engine, keys.map((key) => request(prompts[5]!, { keys: [key] }))), group);
+  same(
+    await oneByOne(
+      engine,
+      keys.map((key) => request(prompts[5]!, { keys: [key] })),
+    ),
+    group,
+  );
   expect(new Set(group.map(({ ids }) => ids.join())).size).toBeGreaterThan(6);
   expect(before).toBe(prompts[5]!.length - 1);
 });
@@ -203,7 +228,9 @@ test("an abort rejects its own request, running or waiting; the others' results 
   const stop = new AbortController();
   const wanted = await all(await open("llama", { retainBudget: 0 }), mixed(3));
   const others = all(engine, mixed(3));
-  const aborted = engine.sample(request(prompts[6]!, { count: 2, keys: keysOf(2), signal: stop.signal, stopStrings: ["x"], maxTokens: 30 }));
+  const aborted = engine.sample(
+    request(prompts[6]!, { count: 2, keys: keysOf(2), signal: stop.signal, stopStrings: ["x"], maxTokens: 30 }),
+  );
   const before = engine.sample(request(prompts[6]!, { signal: AbortSignal.abort(new Error("not wanted")) }));
   await expect(before).rejects.toThrow("not wanted");
   await expect(aborted).rejects.toThrow("enough");
@@ -219,19 +246,29 @@ test("a failure inside a step rejects all that run, and the next request works",
     return "";
   };
   const engine = await open("llama", { decode, retainBudget: 0 });
-  const results = await Promise.allSettled([engine.sample(request(prompts[3]!, { stopStrings: ["x"] })), engine.sample(request(prompts[4]!))]);
-  expect(results.map((result) => (result.status === "rejected" ? String(result.reason) : "fulfilled"))).toEqual(["Error: decoder broke", "Error: decoder broke"]);
+  const results = await Promise.allSettled([
+    engine.sample(request(prompts[3]!, { stopStrings: ["x"] })),
+    engine.sample(request(prompts[4]!)),
+  ]);
+  expect(results.map((result) => (result.status === "rejected" ? String(result.reason) : "fulfilled"))).toEqual([
+    "Error: decoder broke",
+    "Error: decoder broke",
+  ]);
   fail = false;
   same(await all(engine, mixed(2)), await all(await open("llama", { retainBudget: 0 }), mixed(2)));
 });
 
 test("requests that cannot be met are refused", async () => {
   const engine = await open("llama");
-  const refused = (one: Partial<SampleRequest>, message: string): Promise<void> => expect(engine.sample(request([1, 2], one))).rejects.toThrow(message);
+  const refused = (one: Partial<SampleRequest>, message: string): Promise<void> =>
+    expect(engine.sample(request([1, 2], one))).rejects.toThrow(message);
   await refused({ prompt: [] }, "sample prompt: expected at least one token, got 0");
   await refused({ prompt: [1, 96] }, "sample prompt position 1: expected a token id below 96, got 96");
   await refused({ prompt: [1.5] }, "sample prompt position 0: expected a token id below 96, got 1.5");
-  await refused({ prompt: new Array<number>(64).fill(1) }, "sample prompt: expected fewer than 64 tokens (the model's context), got 64; shorten the prompt");
+  await refused(
+    { prompt: new Array<number>(64).fill(1) },
+    "sample prompt: expected fewer than 64 tokens (the model's context), got 64; shorten the prompt",
+  );
   await refused({ count: 0, keys: [] }, "sample count: expected a positive integer, got 0");
   await refused({ count: 2, keys: keysOf(1) }, "sample keys: expected 2 keys, one for each sample, got 1");
   await refused({ maxTokens: 0 }, "sample maxTokens: expected at least 1, got 0");
@@ -245,7 +282,11 @@ test("log-probs do not depend on padding, on packing or on what was computed bef
   for (const name of ["gpt2", "llama"]) {
     const engine = await open(name, { microBatchTokens: 200 });
     const row = trainRow([5, 6, 7], [1, 2]);
-    const long = (length: number): ReturnType<typeof trainRow> => trainRow(Array.from({ length }, (_, t) => (t * 29) % 96), [1, length - 1]);
+    const long = (length: number): ReturnType<typeof trainRow> =>
+      trainRow(
+        Array.from({ length }, (_, t) => (t * 29) % 96),
+        [1, length - 1],
+      );
     const [alone] = await engine.logprobs([row]);
     const [, beside] = await engine.logprobs([long(40), row, long(25)]);
     const [again] = await engine.logprobs([row]);

@@ -10,7 +10,11 @@ import { normal, rng, uniform } from "../../../src/random.ts";
 const B = dim("B");
 
 /** Draws one id for each uniform number from the same logits. */
-async function draw(logits: readonly number[], uniforms: readonly number[], greedy = false): Promise<{ ids: number[]; logprobs: number[] }> {
+async function draw(
+  logits: readonly number[],
+  uniforms: readonly number[],
+  greedy = false,
+): Promise<{ ids: number[]; logprobs: number[] }> {
   const program = await Program.compile({ ...sampleFromLogits(o.input("logits", [B, logits.length]), { rows: B, greedy }) });
   const [rows, blocks] = [uniforms.length, Math.ceil(logits.length / blockSize(logits.length))];
   const table = new Float32Array(rows * logits.length);
@@ -18,7 +22,10 @@ async function draw(logits: readonly number[], uniforms: readonly number[], gree
   const result = await program.run({
     logits: floats(table, [rows, logits.length]),
     uniform: floats(uniforms, [rows, 1]),
-    rowOffset: integers(uniforms.map((_, r) => r * blocks), [rows, 1]),
+    rowOffset: integers(
+      uniforms.map((_, r) => r * blocks),
+      [rows, 1],
+    ),
     isGreedy: new HostTensor(new Uint8Array(rows).fill(1), [rows, 1]),
   });
   await program.close();
@@ -39,7 +46,10 @@ const countsOf = (ids: readonly number[], size: number): number[] => {
 };
 
 test("the log-prob is of logits divided by the temperature: [2, 1, 0] at 0.5, token 1", async () => {
-  const { ids, logprobs } = await draw([2, 1, 0].map((value) => value / 0.5), [0.9]);
+  const { ids, logprobs } = await draw(
+    [2, 1, 0].map((value) => value / 0.5),
+    [0.9],
+  );
   expect(ids).toEqual([1]);
   expect(logprobs[0]!).toBeCloseTo(-2.142932, 5);
 });
@@ -61,7 +71,10 @@ test("block sizes: a divisor where there is one near the root, else padding", ()
 test.each(vocabularies)("vocabulary %i: frequencies are the softmax (chi-square over 20,000 draws)", async (size) => {
   const logits = logitsOf(size);
   const key = rng(11, size);
-  const { ids, logprobs } = await draw(logits, Array.from({ length: 20_000 }, (_, i) => uniform(key, i)));
+  const { ids, logprobs } = await draw(
+    logits,
+    Array.from({ length: 20_000 }, (_, i) => uniform(key, i)),
+  );
   const probabilities = softmax(logits);
   // Cells that expect fewer than five draws are taken together.
   const small = { seen: 0, want: 0 };
@@ -86,7 +99,10 @@ test.each(vocabularies)("vocabulary %i: frequencies are the softmax (chi-square 
 test.each(vocabularies)("vocabulary %i: an even grid of numbers gives each id its share to one draw", async (size) => {
   const logits = logitsOf(size);
   const count = 16_384;
-  const { ids } = await draw(logits, Array.from({ length: count }, (_, i) => (i + 0.5) / count));
+  const { ids } = await draw(
+    logits,
+    Array.from({ length: count }, (_, i) => (i + 0.5) / count),
+  );
   const probabilities = softmax(logits);
   countsOf(ids, size).forEach((seen, id) => expect(Math.abs(seen - count * probabilities[id]!)).toBeLessThan(1.1));
   expect([...ids].sort((a, b) => a - b)).toEqual(ids);

@@ -12,7 +12,14 @@ interface Step {
   readonly v: Named;
 }
 interface Golden {
-  readonly settings: { readonly learningRate: number; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly weightDecay: number; readonly weightDecayVectors: number };
+  readonly settings: {
+    readonly learningRate: number;
+    readonly beta1: number;
+    readonly beta2: number;
+    readonly epsilon: number;
+    readonly weightDecay: number;
+    readonly weightDecayVectors: number;
+  };
   readonly maxGradNorm: number;
   readonly start: Named;
   readonly gradients: readonly Named[];
@@ -54,7 +61,13 @@ for (const kind of ["plain", "clipped"] as const) {
 
 test("arrays longer than one piece are updated to the last element, and a rate of 0 changes moments alone", async () => {
   const size = (1 << 16) * 2 + 3;
-  const state = (): AdamWState => ({ weight: new Float32Array(size).fill(1), gradient: new Float32Array(size).fill(2), first: new Float32Array(size), second: new Float32Array(size), decay: 0 });
+  const state = (): AdamWState => ({
+    weight: new Float32Array(size).fill(1),
+    gradient: new Float32Array(size).fill(2),
+    first: new Float32Array(size),
+    second: new Float32Array(size),
+    decay: 0,
+  });
   const adamw = await AdamW.compile();
   const options = { beta1: 0.9, beta2: 0.95, epsilon: 0, step: 1, gradientScale: 1 };
   const [moved, still] = [state(), state()];

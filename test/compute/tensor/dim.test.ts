@@ -1,5 +1,17 @@
 import { expect, test } from "vitest";
-import { addDim, bindShape, broadcastShapes, dim, evaluate, mulDim, productOf, sameDim, sameShape, shapeText, subDim } from "../../../src/compute/tensor/dim.ts";
+import {
+  addDim,
+  bindShape,
+  broadcastShapes,
+  dim,
+  evaluate,
+  mulDim,
+  productOf,
+  sameDim,
+  sameShape,
+  shapeText,
+  subDim,
+} from "../../../src/compute/tensor/dim.ts";
 
 const [B, T, S] = [dim("B"), dim("T"), dim("S")];
 
@@ -24,7 +36,11 @@ test("what cancels becomes a number", () => {
 });
 
 test("squares and negative terms evaluate", () => {
-  const bindings = new Map([["B", 2], ["T", 5], ["S", 7]]);
+  const bindings = new Map([
+    ["B", 2],
+    ["T", 5],
+    ["S", 7],
+  ]);
   expect(evaluate(mulDim(T, T), bindings)).toBe(25);
   expect(evaluate(subDim(mulDim(B, S), addDim(T, 1)), bindings)).toBe(8);
   expect(evaluate(9, bindings)).toBe(9);
@@ -34,14 +50,20 @@ test("squares and negative terms evaluate", () => {
 test("binding takes plain names, checks known ones and names the place", () => {
   const bindings = new Map<string, number>();
   bindShape([B, T, 3], [2, 5, 3], bindings, "input x");
-  expect([...bindings]).toEqual([["B", 2], ["T", 5]]);
+  expect([...bindings]).toEqual([
+    ["B", 2],
+    ["T", 5],
+  ]);
   expect(() => bindShape([B, 4], [2, 5], bindings, "input y")).toThrow("input y: expected shape [B, 4], got [2, 5] (bound: B=2 T=5)");
   expect(() => bindShape([B], [3], bindings, "input z")).toThrow("input z: expected shape [B], got [3]");
   expect(() => bindShape([B], [2, 1], bindings, "input z")).toThrow("input z: expected shape [B], got [2, 1]");
 });
 
 test("a product or a sum is checked once its names are known", () => {
-  const bindings = new Map([["B", 2], ["T", 5]]);
+  const bindings = new Map([
+    ["B", 2],
+    ["T", 5],
+  ]);
   expect(() => bindShape([mulDim(B, T)], [10], bindings, "input x")).not.toThrow();
   expect(() => bindShape([mulDim(B, T)], [11], bindings, "input x")).toThrow("input x: expected shape [B*T], got [11]");
   expect(() => bindShape([addDim(B, T)], [8], bindings, "input m")).toThrow("input m: expected shape [B+T], got [8]");

@@ -69,7 +69,12 @@ function logSumExp(x: Tensor, { axes, keepdims }: Attributes): Tensor {
   const top = o.stopGradient(o.maximum(x, { axes, keep: true }));
   const total = o.add(o.log(o.sum(o.exp(o.sub(x, top)), { axes, keep: true })), top);
   const at = axes.map((axis) => (axis < 0 ? axis + x.shape.length : axis));
-  return keepdims ? total : o.reshape(total, x.shape.filter((_, i) => !at.includes(i)));
+  return keepdims
+    ? total
+    : o.reshape(
+        total,
+        x.shape.filter((_, i) => !at.includes(i)),
+      );
 }
 
 /** A step other than 1 is a gather along the axis, moved to the front. */
@@ -83,7 +88,10 @@ function slice({ x, a, feed }: Given): Tensor {
       const ids = Array.from({ length: Math.ceil((to - from) / step) }, (_, i) => from + i * step);
       const order = [axis, ...y.shape.map((_, i) => i).filter((i) => i !== axis)];
       const rows = o.gatherRows(o.transpose(y, order), feed(integers(ids)));
-      y = o.transpose(rows, order.map((_, i) => order.indexOf(i)));
+      y = o.transpose(
+        rows,
+        order.map((_, i) => order.indexOf(i)),
+      );
     }
   });
   return y;
@@ -92,7 +100,15 @@ function slice({ x, a, feed }: Given): Tensor {
 function pad({ x, a }: Given): Tensor {
   let y = x[0]!;
   numbers(y).forEach((_, axis) => {
-    const block = (count: number): Tensor[] => (count === 0 ? [] : [o.expand(o.constant(a.value), y.shape.map((d, i) => (i === axis ? count : d)))]);
+    const block = (count: number): Tensor[] =>
+      count === 0
+        ? []
+        : [
+            o.expand(
+              o.constant(a.value),
+              y.shape.map((d, i) => (i === axis ? count : d)),
+            ),
+          ];
     const parts = [...block(a.before[axis]!), y, ...block(a.after[axis]!)];
     if (parts.length > 1) y = o.concat(parts, axis);
   });
@@ -117,9 +133,18 @@ function segmentSum({ x, a, feed }: Given): Tensor {
   return size.length === 1 ? o.segmentSum(x[0]!, x[1]!, like) : o.scatterRows(x[0]!, x[1]!, like);
 }
 
-const unary = (f: (x: Tensor) => Tensor) => ({ x }: Given): Tensor => f(x[0]!);
-const binary = (f: (a: o.Operand, b: o.Operand) => Tensor) => ({ x }: Given): Tensor => f(x[0]!, x[1]!);
-const reduction = (f: typeof o.sum) => ({ x, a }: Given): Tensor => f(x[0]!, { axes: a.axes, keep: a.keepdims });
+const unary =
+  (f: (x: Tensor) => Tensor) =>
+  ({ x }: Given): Tensor =>
+    f(x[0]!);
+const binary =
+  (f: (a: o.Operand, b: o.Operand) => Tensor) =>
+  ({ x }: Given): Tensor =>
+    f(x[0]!, x[1]!);
+const reduction =
+  (f: typeof o.sum) =>
+  ({ x, a }: Given): Tensor =>
+    f(x[0]!, { axes: a.axes, keep: a.keepdims });
 
 const builders: Readonly<Record<string, (given: Given) => Tensor>> = {
   add: binary(o.add),
@@ -155,7 +180,10 @@ const builders: Readonly<Record<string, (given: Given) => Tensor>> = {
   cumsum: ({ x, a }) => swapLast(o.cumSum(swapLast(x[0]!, a.axis)), a.axis),
   reshape: ({ x, a }) => {
     const rest = numbers(x[0]!).reduce((m, n) => m * n, 1) / a.shape.reduce((m, n) => (n === -1 ? m : m * n), 1);
-    return o.reshape(x[0]!, a.shape.map((n) => (n === -1 ? rest : n)));
+    return o.reshape(
+      x[0]!,
+      a.shape.map((n) => (n === -1 ? rest : n)),
+    );
   },
   transpose: ({ x, a }) => o.transpose(x[0]!, a.perm),
   slice,
@@ -196,7 +224,10 @@ async function check({ op, attrs, inputs, output, upstream, grads }: Case): Prom
   const seed = o.input("upstream", upstream.shape);
   feeds["upstream"] = host(upstream);
   const wanted = Object.keys(grads);
-  const found = gradients([{ tensor: y, seed }], wanted.map((name) => symbols.get(name)!));
+  const found = gradients(
+    [{ tensor: y, seed }],
+    wanted.map((name) => symbols.get(name)!),
+  );
   const program = await Program.compile({ y, ...Object.fromEntries(wanted.map((name, i) => [`d:${name}`, found[i]!])) });
   const result = await program.run(feeds);
   expect(gap(result["y"]!.floats, output)).toBeLessThan(1e-6);

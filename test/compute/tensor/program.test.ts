@@ -53,7 +53,12 @@ test("one program serves several shapes, and shapes that are sums and products o
   const [x, past] = [o.input("x", [B, T]), o.input("past", [B, dim("S")])];
   const all = o.concat([past, x], 1);
   const program = await Program.compile({ flat: o.reshape(all, [mulDim(B, addDim(dim("S"), T))]), ones: o.expand(o.constant(1), [T, B]) });
-  for (const [b, t, s] of [[1, 2, 1], [2, 3, 1], [1, 1, 4], [1, 2, 1]] as const) {
+  for (const [b, t, s] of [
+    [1, 2, 1],
+    [2, 3, 1],
+    [1, 1, 4],
+    [1, 2, 1],
+  ] as const) {
     const a = Array.from({ length: b * t }, (_, i) => i + 1);
     const p = Array.from({ length: b * s }, (_, i) => -i - 1);
     const result = await program.run({ x: floats(a, [b, t]), past: floats(p, [b, s]) });
@@ -82,10 +87,16 @@ test("wrong feeds are refused: the input, the expected, the found", async () => 
   const ids = integers([1], [1, 1]);
   await expect(program.run({ x })).rejects.toThrow("program input ids: expected a tensor, got none");
   await expect(program.run({ x: floats([1, 2], [1, 2]), ids })).rejects.toThrow("program input x: expected shape [B, 3], got [1, 2]");
-  await expect(program.run({ x, ids: integers([1, 2], [2, 1]) })).rejects.toThrow("program input ids: expected shape [B, 1], got [2, 1] (bound: B=1)");
+  await expect(program.run({ x, ids: integers([1, 2], [2, 1]) })).rejects.toThrow(
+    "program input ids: expected shape [B, 1], got [2, 1] (bound: B=1)",
+  );
   await expect(program.run({ x, ids: floats([1], [1, 1]) })).rejects.toThrow("program input ids: expected int64, got float32");
-  await expect(program.run({ x, ids }, { into: { y: floats([0, 0], [1, 2]) } })).rejects.toThrow("program output y: expected shape [B, 3], got [1, 2]");
-  await expect(program.run({ x, ids }, { into: { y: integers([0, 0, 0], [1, 3]) } })).rejects.toThrow("program output y: expected float32, got int64");
+  await expect(program.run({ x, ids }, { into: { y: floats([0, 0], [1, 2]) } })).rejects.toThrow(
+    "program output y: expected shape [B, 3], got [1, 2]",
+  );
+  await expect(program.run({ x, ids }, { into: { y: integers([0, 0, 0], [1, 3]) } })).rejects.toThrow(
+    "program output y: expected float32, got int64",
+  );
   await program.close();
 });
 
@@ -105,7 +116,9 @@ test("symbols of wrong shape or type are refused when the graph is written", () 
   expect(() => o.matmul(a, o.input("v", [3]))).toThrow("matmul: expected two matrices or more, got [B, 3] and [3]");
   expect(() => o.reshape(a, [B, 4])).toThrow("reshape: expected 3*B elements [B, 3], got [B, 4]");
   expect(() => o.add(a, o.input("i", [3], "int64"))).toThrow("add: expected operands of one element type, got float32 and int64");
-  expect(() => o.where(o.greater(a, 0), a, o.cast(a, "int64"))).toThrow("where: expected operands of one element type, got float32 and int64");
+  expect(() => o.where(o.greater(a, 0), a, o.cast(a, "int64"))).toThrow(
+    "where: expected operands of one element type, got float32 and int64",
+  );
   expect(() => o.concat([a, o.input("c", [T, 3])], 1)).toThrow("concat: expected parts equal but for axis 1, got [B, 3] and [T, 3]");
 });
 
@@ -120,7 +133,12 @@ test("a tensor given as an input cuts the graph", async () => {
 
 test("a graph's constants, comparisons and index operations", async () => {
   const x = o.input("x", [B, 4]);
-  const outputs: Record<string, Tensor> = { best: o.argMax(x), above: o.greater(x, 0.5), flipped: o.not(o.less(x, 0.5)), whole: o.cast(x, "int64") };
+  const outputs: Record<string, Tensor> = {
+    best: o.argMax(x),
+    above: o.greater(x, 0.5),
+    flipped: o.not(o.less(x, 0.5)),
+    whole: o.cast(x, "int64"),
+  };
   const program = await Program.compile(outputs);
   const result = await program.run({ x: floats([0, 1, 1, -2.5, 3.7, 0.5, 0, 3.7], [2, 4]) });
   expect(values(result["best"])).toEqual([1, 0]);

@@ -2,9 +2,8 @@
  * Continuous batching: sequences of all callers share one decoding loop; a finished one gives its place to a waiting one.
  * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
  */
-import { PolicyError } from "../../../errors.ts";
 import { uniform } from "../../../random.ts";
-import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest } from "../../../types.ts";
+import type { PolicyVersion, SampledSpan, SampleRequest } from "../../../types.ts";
 import { floats, HostTensor, integers } from "../../tensor/host.ts";
 import type { Machine } from "./forward.ts";
 import { KvCache, RetainedCaches } from "./kv-cache.ts";
@@ -12,6 +11,7 @@ import { cacheBytesPerToken } from "./memory.ts";
 import { causalMask, positionsOf } from "./packing.ts";
 import { checkRequest } from "./sample-request.ts";
 import { blockSize } from "./sampling.ts";
+import { abortError, finishOf, spanOf, type Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
   /** Sequences decoded at once. */
@@ -24,20 +24,6 @@ export interface SamplerOptions {
   readonly prefillTokens: number;
   /** Text of ids; without it, stop strings are refused. */
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
-}
-
-interface Sequence {
-  readonly request: SampleRequest;
-  readonly variant: string;
-  /** Equal for sequences that begin with the same prompt: it is computed once. */
-  readonly prompt: string;
-  readonly key: RandomKey;
-  readonly ids: number[];
-  readonly logprobs: number[];
-  readonly version: PolicyVersion;
-  readonly settle: (result: SampledSpan | Error) => void;
-  /** Tokens whose keys and values are in the cache. */
-  cached: number;
 }
 
 export class Sampler {
@@ -158,7 +144,7 @@ export class Sampler {
 
   /** Runs rows from..to-1 through the model, in batches of similar length, until all but each last token is cached. */
   async #prefill(from: number, to: number): Promise<void> {
-    for (let row = from; row < to; ) {
+    for (let row = from; row < to;) {
       const missing = (r: number): number => this.#active[r]!.ids.length - 1 - this.#active[r]!.cached;
       const tokens = Math.min(missing(row), this.#options.prefillTokens);
       if (tokens === 0) {
@@ -213,13 +199,28 @@ export class Sampler {
       {
         ...model.feeds(active[0]!.variant, "all"),
         ...this.#cache.view(0, active.length),
-        ids: integers(active.map(({ ids }) => ids.at(-1)!), [active.length, 1]),
+        ids: integers(
+          active.map(({ ids }) => ids.at(-1)!),
+          [active.length, 1],
+        ),
         positions: positionsOf(starts, 1),
         mask: causalMask(starts, 1, this.#cache.capacity),
-        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), [active.length, 1]),
-        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), [active.length, 1]),
-        rowOffset: integers(active.map((_, row) => row * blocks), [active.length, 1]),
-        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), [active.length, 1]),
+        inverseTemperature: floats(
+          active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)),
+          [active.length, 1],
+        ),
+        uniform: floats(
+          active.map(({ key, logprobs }) => uniform(key, logprobs.length)),
+          [active.length, 1],
+        ),
+        rowOffset: integers(
+          active.map((_, row) => row * blocks),
+          [active.length, 1],
+        ),
+        isGreedy: new HostTensor(
+          Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)),
+          [active.length, 1],
+        ),
       },
       { pool },
     );
@@ -239,9 +240,11 @@ export class Sampler {
   /** Takes finished sequences out; the last row moves into each hole. */
   #finish(): void {
     const now = Date.now();
+    const { context } = this.#machine.model.architecture;
+    const { decode } = this.#options;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
-      const finish = this.#finishOf(sequence, now);
+      const finish = finishOf(sequence, { now, context, decode });
       if (finish === undefined) continue;
       const { ids, cached, variant } = sequence;
       if (this.#options.retainBudget > 0) this.#retained.add(Int32Array.from(ids.slice(0, cached)), variant, this.#cache.save(row, cached));
@@ -257,18 +260,6 @@ export class Sampler {
       this.#active[row] = this.#active[last]!;
     }
     this.#active.pop();
-  }
-
-  #finishOf({ request, ids, logprobs }: Sequence, now: number): FinishReason | undefined {
-    const id = ids.at(-1)!;
-    if (request.stopIds.includes(id)) return { type: "eos", id };
-    if (request.stopStrings !== undefined && request.stopStrings.length > 0) {
-      const text = this.#options.decode!(ids.slice(request.prompt.length));
-      const value = request.stopStrings.find((stop) => text.includes(stop));
-      if (value !== undefined) return { type: "stopString", value };
-    }
-    if (logprobs.length >= request.maxTokens || ids.length >= this.#machine.model.architecture.context) return { type: "length" };
-    return request.deadline !== undefined && now >= request.deadline ? { type: "timeout" } : undefined;
   }
 
   /** Aborted sequences are rejected; one that waited past its deadline ends before its prompt is computed. */
@@ -289,13 +280,4 @@ export class Sampler {
       else this.#pending.push(sequence);
     }
   }
-}
-
-function spanOf({ request, version, ids, logprobs }: Sequence, finish: FinishReason): SampledSpan {
-  return { kind: "sampled", ids: ids.slice(request.prompt.length), logprobs, finish, version, temperature: request.temperature };
-}
-
-function abortError(request: SampleRequest): Error {
-  const reason: unknown = request.signal?.reason;
-  return reason instanceof Error ? reason : new PolicyError("sample: aborted by its caller");
 }

@@ -30,7 +30,8 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const blocks = Math.ceil(vocabulary / size);
   const top = o.maximum(logits, { axes: [-1], keep: true });
   const weights = o.exp(o.sub(logits, top));
-  const padded = blocks * size === vocabulary ? weights : o.concat([weights, o.expand(o.constant(0), [rows, blocks * size - vocabulary])], 1);
+  const padded =
+    blocks * size === vocabulary ? weights : o.concat([weights, o.expand(o.constant(0), [rows, blocks * size - vocabulary])], 1);
   const table = o.reshape(padded, [mulDim(rows, blocks), size]);
   const blockSums = o.reshape(o.sum(table, { axes: [-1] }), [rows, blocks]);
   const running = o.cumSum(blockSums);

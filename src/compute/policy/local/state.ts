@@ -1,4 +1,5 @@
 /** A training state on disk: trained weights, both moments and the counters, as safetensors, bitwise. */
+import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RunError, boundary, expected } from "../../../errors.ts";
@@ -7,11 +8,21 @@ import { HostTensor } from "../../tensor/host.ts";
 import { openSafetensors, writeSafetensors } from "../../models/files/safetensors.ts";
 import type { Trainer } from "./trainer.ts";
 
+/** Hash of named tensors; equal hashes mean equal bits. */
+export function hashOf(tensors: ReadonlyMap<string, HostTensor>): string {
+  const hash = createHash("sha256");
+  for (const [name, { data }] of tensors) hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  return hash.digest("hex");
+}
+
 export async function saveState(folder: string, { trainer, version }: { trainer: Trainer; version: PolicyVersion }): Promise<void> {
   const list = (tensors: Iterable<[string, HostTensor]>): { name: string; shape: readonly number[]; data: Float32Array }[] =>
     [...tensors].map(([name, { shape, floats }]) => ({ name, shape, data: floats }));
   await writeSafetensors(join(folder, "weights.safetensors"), list(trainer.trainable));
-  const moments = [...trainer.moments].flatMap(([name, { first, second }]): [string, HostTensor][] => [[`first.${name}`, first], [`second.${name}`, second]]);
+  const moments = [...trainer.moments].flatMap(([name, { first, second }]): [string, HostTensor][] => [
+    [`first.${name}`, first],
+    [`second.${name}`, second],
+  ]);
   await writeSafetensors(join(folder, "moments.safetensors"), list(moments));
   await writeFile(join(folder, "state.json"), `${JSON.stringify({ updates: trainer.updates, version })}\n`);
 }
@@ -44,11 +55,16 @@ export async function loadState(folder: string, options: LoadOptions): Promise<P
 
 type Source = Awaited<ReturnType<typeof openSafetensors>>;
 
-async function restore(folder: string, { trainer, beforeWrite, weights, moments }: LoadOptions & { weights: Source; moments: Source }): Promise<void> {
+async function restore(
+  folder: string,
+  { trainer, beforeWrite, weights, moments }: LoadOptions & { weights: Source; moments: Source },
+): Promise<void> {
   const check = (source: Source, name: string, shape: readonly number[]): void => {
     const stored = source.tensors.get(name)?.shape;
     if (stored?.join() === shape.join()) return;
-    throw new RunError(expected(`${folder} ${name}`, `shape [${shape.join(", ")}]`, stored === undefined ? "nothing" : `[${stored.join(", ")}]`));
+    throw new RunError(
+      expected(`${folder} ${name}`, `shape [${shape.join(", ")}]`, stored === undefined ? "nothing" : `[${stored.join(", ")}]`),
+    );
   };
   const hasMoments = (name: string): boolean => moments.tensors.has(`first.${name}`);
   for (const [name, { shape }] of trainer.trainable) {
