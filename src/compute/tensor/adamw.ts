@@ -3,7 +3,8 @@
  * w <- w - lr decay w, then w <- w - lr m^ / (sqrt(v^) + epsilon) with bias-corrected m^, v^ (torch.optim.AdamW's order).
  */
 import { dim } from "./dim.ts";
-import { HostTensor, floats } from "./host.ts";
+import type { HostTensor} from "./host.ts";
+import { floats } from "./host.ts";
 import * as o from "./ops.ts";
 import { Program } from "./program.ts";
 

@@ -54,7 +54,10 @@ export function mulDim(a: Dim, b: Dim): Dim {
   const product = new Map<string, number>();
   for (const [x, j] of termsOf(a)) {
     for (const [y, k] of termsOf(b)) {
-      const names = [...x.split("*"), ...y.split("*")].filter((name) => name !== "").sort().join("*");
+      const names = [...x.split("*"), ...y.split("*")]
+        .filter((name) => name !== "")
+        .sort()
+        .join("*");
       product.set(names, (product.get(names) ?? 0) + j * k);
     }
   }
@@ -93,22 +96,30 @@ export function evaluate(d: Dim, bindings: Bindings): number {
   return sum;
 }
 
-/** Binds the names of `shape` to `actual`, or throws, naming `where`. Only plain names bind; other polynomials are checked. */
+const isName = (d: SymbolicDim): boolean => d.terms.size === 1 && d.terms.get(d.key) === 1 && !d.key.includes("*");
+const isKnown = (d: SymbolicDim, bindings: Bindings): boolean =>
+  [...d.terms.keys()].every((names) => names === "" || names.split("*").every((name) => bindings.has(name)));
+
+/** Whether a shape has a dimension that is more than a name or a number. */
+export function isCompound(shape: Shape): boolean {
+  return shape.some((d) => typeof d !== "number" && !isName(d));
+}
+
+/**
+ * Binds the names of `shape` to `actual`, or throws, naming `where`. Only plain names bind; other polynomials are checked
+ * if all their names are bound already.
+ */
 export function bindShape(shape: Shape, actual: readonly number[], bindings: Map<string, number>, where: string): void {
   const mismatch = (): never => {
-    const bound = shape.map((d) => (typeof d === "number" ? String(d) : `${d.key}`)).join(", ");
-    throw new RangeError(expected(where, `shape [${bound}]`, `[${actual.join(", ")}] (bound: ${[...bindings].map(([n, v]) => `${n}=${v}`).join(" ")})`));
+    const known = [...bindings].map(([name, value]) => `${name}=${value}`).join(" ");
+    throw new RangeError(expected(where, `shape ${shapeText(shape)}`, `[${actual.join(", ")}] (bound: ${known})`));
   };
   if (shape.length !== actual.length) mismatch();
   shape.forEach((d, i) => {
     const size = actual[i]!;
-    if (typeof d === "number") {
-      if (d !== size) mismatch();
-    } else if (d.terms.size === 1 && d.terms.get(d.key) === 1 && !d.key.includes("*")) {
-      const known = bindings.get(d.key);
-      if (known !== undefined && known !== size) mismatch();
-      bindings.set(d.key, size);
-    }
+    const wanted = typeof d === "number" || isKnown(d, bindings) ? evaluate(d, bindings) : undefined;
+    if (wanted !== undefined && wanted !== size) mismatch();
+    if (typeof d !== "number" && isName(d)) bindings.set(d.key, size);
   });
 }
 

@@ -21,7 +21,12 @@ function unbroadcast(g: Tensor, shape: Shape): Tensor {
 
 /** The gradient of a reduction, stretched back over the reduced axes. */
 function stretch(g: Tensor, { x, axes, keep }: { x: Tensor; axes: readonly number[]; keep: boolean }): Tensor {
-  const kept = keep ? g : o.reshape(g, x.shape.map((d, i) => (axes.includes(i) ? 1 : d)));
+  const kept = keep
+    ? g
+    : o.reshape(
+        g,
+        x.shape.map((d, i) => (axes.includes(i) ? 1 : d)),
+      );
   return o.expand(kept, x.shape);
 }
 
@@ -29,20 +34,24 @@ function stretch(g: Tensor, { x, axes, keep }: { x: Tensor; axes: readonly numbe
 function reducedCount(x: Tensor, axes: readonly number[]): Tensor {
   const fixed = axes.map((axis) => x.shape[axis]!);
   if (fixed.every((d): d is number => typeof d === "number")) return o.constant(fixed.reduce((a, b) => a * b, 1));
-  return o.sum(o.stopGradient(o.add(o.mul(x, 0), 1)), { axes, keep: true });
+  return o.sum(o.expand(o.constant(1), x.shape), { axes, keep: true });
 }
 
 const two = (n: Node): readonly [Tensor, Tensor] => [n.inputs[0]!, n.inputs[1]!];
 const none: Rule<OpName> = (n) => n.inputs.map(() => null);
 
-const elementwise = (slope: (n: Node, x: Tensor) => Tensor) => (n: Node, g: Tensor): readonly Tensor[] => [o.mul(g, slope(n, n.inputs[0]!))];
+const elementwise =
+  (slope: (n: Node, x: Tensor) => Tensor) =>
+  (n: Node, g: Tensor): readonly Tensor[] => [o.mul(g, slope(n, n.inputs[0]!))];
 
 /** max and min: a tie sends half of the gradient to each operand (PyTorch's rule). */
-const extremum = (sign: 1 | -1) => (n: Node, g: Tensor): readonly Tensor[] => {
-  const [a, b] = two(n);
-  const share = o.where(o.equal(a, b), 0.5, o.cast(sign === 1 ? o.greater(a, b) : o.less(a, b), "float32"));
-  return [unbroadcast(o.mul(g, share), a.shape), unbroadcast(o.mul(g, o.sub(1, share)), b.shape)];
-};
+const extremum =
+  (sign: 1 | -1) =>
+  (n: Node, g: Tensor): readonly Tensor[] => {
+    const [a, b] = two(n);
+    const share = o.where(o.equal(a, b), 0.5, o.cast(sign === 1 ? o.greater(a, b) : o.less(a, b), "float32"));
+    return [unbroadcast(o.mul(g, share), a.shape), unbroadcast(o.mul(g, o.sub(1, share)), b.shape)];
+  };
 
 function matmulRule(n: Node<"matmul">, g: Tensor): readonly Tensor[] {
   const [a, b] = two(n);
@@ -98,7 +107,15 @@ function concatRule(n: Node<"concat">, g: Tensor): readonly Tensor[] {
 function sliceRule(n: Node<"slice">, g: Tensor): readonly Tensor[] {
   const x = n.inputs[0]!;
   const { axis, start, end } = n.attributes;
-  const zeros = (count: Dim): Tensor[] => (count === 0 ? [] : [o.expand(o.constant(0), x.shape.map((d, i) => (i === axis ? count : d)))]);
+  const zeros = (count: Dim): Tensor[] =>
+    count === 0
+      ? []
+      : [
+          o.expand(
+            o.constant(0),
+            x.shape.map((d, i) => (i === axis ? count : d)),
+          ),
+        ];
   const parts = [...zeros(start), g, ...zeros(subDim(x.shape[axis]!, end))];
   return [parts.length === 1 ? g : o.concat(parts, axis)];
 }
@@ -106,7 +123,7 @@ function sliceRule(n: Node<"slice">, g: Tensor): readonly Tensor[] {
 function reduceMaxRule(n: Node<"reduceMax">, g: Tensor): readonly Tensor[] {
   const x = n.inputs[0]!;
   const { axes, keep } = n.attributes;
-  const winners = o.cast(o.equal(x, stretch(n as Tensor, { x, axes, keep })), "float32");
+  const winners = o.cast(o.equal(x, stretch(n, { x, axes, keep })), "float32");
   const share = o.div(winners, o.sum(winners, { axes, keep: true }));
   return [o.mul(stretch(g, { x, axes, keep }), share)];
 }
@@ -121,9 +138,9 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   argMax: none,
   stopGradient: none,
   neg: (_, g) => [o.neg(g)],
-  exp: (n, g) => [o.mul(g, n as Tensor)],
+  exp: (n, g) => [o.mul(g, n)],
   log: (n, g) => [o.div(g, n.inputs[0]!)],
-  sqrt: (n, g) => [o.div(o.mul(g, 0.5), n as Tensor)],
+  sqrt: (n, g) => [o.div(o.mul(g, 0.5), n)],
   tanh: elementwise((n) => o.sub(1, o.mul(n as Tensor, n as Tensor))),
   sigmoid: elementwise((n) => o.mul(n as Tensor, o.sub(1, n as Tensor))),
   erf: elementwise((_, x) => o.mul(o.exp(o.neg(o.mul(x, x))), 2 / Math.sqrt(Math.PI))),
@@ -139,12 +156,12 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   mul: (n, g) => [unbroadcast(o.mul(g, two(n)[1]), two(n)[0].shape), unbroadcast(o.mul(g, two(n)[0]), two(n)[1].shape)],
   div: (n, g) => {
     const [a, b] = two(n);
-    return [unbroadcast(o.div(g, b), a.shape), unbroadcast(o.neg(o.div(o.mul(g, n as Tensor), b)), b.shape)];
+    return [unbroadcast(o.div(g, b), a.shape), unbroadcast(o.neg(o.div(o.mul(g, n), b)), b.shape)];
   },
   pow: (n, g) => {
     const [a, b] = two(n);
     const da = unbroadcast(o.mul(g, o.mul(b, o.pow(a, o.sub(b, 1)))), a.shape);
-    return [da, b.op === "constant" ? null : unbroadcast(o.mul(g, o.mul(n as Tensor, o.log(a))), b.shape)];
+    return [da, b.op === "constant" ? null : unbroadcast(o.mul(g, o.mul(n, o.log(a))), b.shape)];
   },
   max: extremum(1),
   min: extremum(-1),
@@ -161,7 +178,12 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   },
   reduceMax: reduceMaxRule,
   reshape: (n, g) => [o.reshape(g, n.inputs[0]!.shape)],
-  transpose: (n, g) => [o.transpose(g, n.attributes.permutation.map((_, i) => n.attributes.permutation.indexOf(i)))],
+  transpose: (n, g) => [
+    o.transpose(
+      g,
+      n.attributes.permutation.map((_, i) => n.attributes.permutation.indexOf(i)),
+    ),
+  ],
   slice: sliceRule,
   concat: concatRule,
   expand: (n, g) => [unbroadcast(g, n.inputs[0]!.shape)],
@@ -187,6 +209,9 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   addAtLast: (n, g) => [g, null, o.takeLast(g, n.inputs[1]!)],
   segmentSum: (n, g) => [o.reshape(o.gatherRows(o.reshape(g, [...g.shape, 1]), n.inputs[1]!), n.inputs[0]!.shape), null, null],
 };
+
+/** The operations that have a rule: all of them. */
+export const ruleNames = Object.keys(rules) as readonly OpName[];
 
 /** Adds two contributions; one that is zero but for single elements is scattered onto the other. */
 function accumulate(a: Tensor | undefined, b: Tensor): Tensor {

@@ -21,10 +21,16 @@ function unary(op: UnaryOp, x: Tensor): Tensor {
   return node(op, [x], { attributes: {}, shape: x.shape, dtype: x.dtype });
 }
 
-function binary(op: BinaryOp, a: Operand, b: Operand): Tensor {
+/** Both operands as tensors of one element type; a number takes the other's. */
+function alike(op: string, a: Operand, b: Operand): readonly [Tensor, Tensor] {
   const x = lift(a, typeof b === "number" ? "float32" : b.dtype);
   const y = lift(b, x.dtype);
   if (x.dtype !== y.dtype) throw new TypeError(expected(op, "operands of one element type", `${x.dtype} and ${y.dtype}`));
+  return [x, y];
+}
+
+function binary(op: BinaryOp, a: Operand, b: Operand): Tensor {
+  const [x, y] = alike(op, a, b);
   return node(op, [x, y], { attributes: {}, shape: broadcastShapes(x.shape, y.shape, op), dtype: x.dtype });
 }
 
@@ -62,8 +68,7 @@ export const greater = (a: Tensor, b: Operand): Tensor => compare("greater", a, 
 export const equal = (a: Tensor, b: Operand): Tensor => compare("equal", a, b);
 
 export function where(condition: Tensor, a: Operand, b: Operand): Tensor {
-  const x = lift(a);
-  const y = lift(b);
+  const [x, y] = alike("where", a, b);
   const shape = broadcastShapes(condition.shape, broadcastShapes(x.shape, y.shape, "where"), "where");
   return node("where", [condition, x, y], { attributes: {}, shape, dtype: x.dtype });
 }
@@ -79,11 +84,14 @@ export function stopGradient(x: Tensor): Tensor {
 
 /** alpha * a b over the last two dimensions, either one transposed; leading dimensions broadcast. */
 export function matmul(a: Tensor, b: Tensor, { transA = false, transB = false, alpha = 1 } = {}): Tensor {
-  if (a.shape.length < 2 || b.shape.length < 2) throw new RangeError(expected("matmul", "two matrices or more", `${shapeText(a.shape)} and ${shapeText(b.shape)}`));
+  if (a.shape.length < 2 || b.shape.length < 2)
+    throw new RangeError(expected("matmul", "two matrices or more", `${shapeText(a.shape)} and ${shapeText(b.shape)}`));
   const [aRows, aInner] = transA ? [a.shape.at(-1)!, a.shape.at(-2)!] : [a.shape.at(-2)!, a.shape.at(-1)!];
   const [bInner, bColumns] = transB ? [b.shape.at(-1)!, b.shape.at(-2)!] : [b.shape.at(-2)!, b.shape.at(-1)!];
   if (!sameDim(aInner, bInner)) {
-    throw new RangeError(expected("matmul", "equal inner sizes", `${shapeText(a.shape)}${transA ? "^T" : ""} and ${shapeText(b.shape)}${transB ? "^T" : ""}`));
+    throw new RangeError(
+      expected("matmul", "equal inner sizes", `${shapeText(a.shape)}${transA ? "^T" : ""} and ${shapeText(b.shape)}${transB ? "^T" : ""}`),
+    );
   }
   const batch = broadcastShapes(a.shape.slice(0, -2), b.shape.slice(0, -2), "matmul");
   return node("matmul", [a, b], { attributes: { transA, transB, alpha }, shape: [...batch, aRows, bColumns] });
@@ -104,7 +112,8 @@ export const maximum = (x: Tensor, options?: ReduceOptions): Tensor => reduce("r
 
 export function reshape(x: Tensor, shape: Shape): Tensor {
   if (sameShape(x.shape, shape)) return x;
-  if (!sameDim(productOf(x.shape), productOf(shape))) throw new RangeError(expected("reshape", `${String(productOf(x.shape))} elements ${shapeText(x.shape)}`, shapeText(shape)));
+  if (!sameDim(productOf(x.shape), productOf(shape)))
+    throw new RangeError(expected("reshape", `${String(productOf(x.shape))} elements ${shapeText(x.shape)}`, shapeText(shape)));
   return node("reshape", [x], { attributes: {}, shape, dtype: x.dtype });
 }
 
@@ -122,6 +131,10 @@ export function slice(x: Tensor, axis: number, range: { readonly start: Dim; rea
 export function concat(parts: readonly Tensor[], axis: number): Tensor {
   const first = parts[0]!;
   const at = axis < 0 ? axis + first.shape.length : axis;
+  const fits = (p: Tensor): boolean =>
+    p.dtype === first.dtype && p.shape.length === first.shape.length && p.shape.every((d, i) => i === at || sameDim(d, first.shape[i]!));
+  if (!parts.every(fits))
+    throw new RangeError(expected("concat", `parts equal but for axis ${at}`, parts.map((p) => shapeText(p.shape)).join(" and ")));
   const shape = first.shape.map((d, i) => (i === at ? parts.map((p) => p.shape[at]!).reduce<Dim>(addDim, 0) : d));
   return node("concat", parts, { attributes: { axis: at }, shape, dtype: first.dtype });
 }
@@ -136,7 +149,10 @@ export function logSumExp(x: Tensor): Tensor {
   const top = stopGradient(maximum(x, { axes: [-1], keep: true }));
   return add(log(sum(exp(sub(x, top)), { axes: [-1], keep: true })), top);
 }
-export const logSoftmax = (x: Tensor): Tensor => sub(x, logSumExp(x));
+export function logSoftmax(x: Tensor): Tensor {
+  const shifted = sub(x, stopGradient(maximum(x, { axes: [-1], keep: true })));
+  return sub(shifted, log(sum(exp(shifted), { axes: [-1], keep: true })));
+}
 /** Running sum over the last axis. */
 export const cumSum = (x: Tensor): Tensor => node("cumSum", [x], { attributes: {}, shape: x.shape });
 /** int64 index of the largest element of the last axis, kept as size 1; the first of equals. */

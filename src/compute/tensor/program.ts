@@ -1,9 +1,10 @@
 /** Compiled programs: a lowered graph in an ONNX Runtime session, run on host arrays that are neither copied in nor out. */
 import * as ort from "onnxruntime-node";
 import { expected } from "../../errors.ts";
-import { bindShape, evaluate } from "./dim.ts";
+import { bindShape, evaluate, isCompound } from "./dim.ts";
 import type { Tensor } from "./graph.ts";
-import { HostTensor, integers, Pool } from "./host.ts";
+import type { HostTensor } from "./host.ts";
+import { integers, Pool } from "./host.ts";
 import { lower, type Lowered } from "./lowering.ts";
 
 export type HostTensors = Readonly<Record<string, HostTensor>>;
@@ -29,10 +30,13 @@ export class Program {
   readonly #session: ort.InferenceSession;
   readonly #lowered: Lowered;
   readonly #shapes = new Map<string, HostTensor>();
+  /** Inputs whose shapes can be checked only when all names are bound. */
+  readonly #compound: Lowered["inputs"];
 
   private constructor(session: ort.InferenceSession, lowered: Lowered) {
     this.#session = session;
     this.#lowered = lowered;
+    this.#compound = lowered.inputs.filter(({ shape }) => isCompound(shape));
   }
 
   /** Compiles the graph that ends in `outputs`; its inputs are the `input` nodes met on the way and `given`. */
@@ -68,12 +72,18 @@ export class Program {
       bindShape(shape, fed.shape, bindings, `program input ${name}`);
       inputs[name] = fed.value;
     }
+    for (const { name, shape } of this.#compound) bindShape(shape, feeds[name]!.shape, bindings, `program input ${name}`);
     for (const [name, shape] of this.#lowered.shapeInputs) inputs[name] = this.#shape(shape.map((d) => evaluate(d, bindings))).value;
     const results: Record<string, HostTensor> = {};
     const fetches: Record<string, ort.Tensor> = {};
     for (const { name, shape, dtype } of this.#lowered.outputs) {
-      const sizes = shape.map((d) => evaluate(d, bindings));
-      const target = into[name] ?? pool.take(sizes, dtype);
+      const target =
+        into[name] ??
+        pool.take(
+          shape.map((d) => evaluate(d, bindings)),
+          dtype,
+        );
+      if (target.dtype !== dtype) throw new TypeError(expected(`program output ${name}`, dtype, target.dtype));
       bindShape(shape, target.shape, bindings, `program output ${name}`);
       results[name] = target;
       fetches[name] = target.value;

@@ -1,19 +1,27 @@
 /** The embedded engine: one set of arrays for sampling and training, behind the same interface that remote engines have. */
-import { createHash } from "node:crypto";
-import { PolicyError, expected } from "../../../errors.ts";
-import { rng } from "../../../random.ts";
+import { PolicyError } from "../../../errors.ts";
 import type {
-  AdamWOptions, Batch, Engine, EngineInfo, ForwardBackwardResult, Loss, OptimResult, PolicyVersion, SampledSpan, SampleRequest, TrainRow,
+  AdamWOptions,
+  Batch,
+  Engine,
+  EngineInfo,
+  ForwardBackwardResult,
+  Loss,
+  OptimResult,
+  PolicyVersion,
+  SampledSpan,
+  SampleRequest,
+  TrainRow,
 } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
 import { initialLora, type LoraOptions } from "../../models/lora.ts";
 import { Pool, type HostTensor } from "../../tensor/host.ts";
 import type { Machine } from "./forward.ts";
-import { parameterCount } from "./memory.ts";
 import { copyOf, LocalModel } from "./model.ts";
+import { checkMoved, takeProbe, type Probe } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";
-import { loadState, saveState } from "./state.ts";
+import { hashOf, loadState, saveState } from "./state.ts";
 import { Trainer, type TrainerOptions } from "./trainer.ts";
 
 export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<SamplerOptions> {
@@ -21,7 +29,10 @@ export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<Sam
   readonly architecture: Architecture;
   readonly parameters: ReadonlyMap<string, HostTensor>;
   /** Which weights are trained: all, a low-rank adapter, or none. */
-  readonly train: { readonly type: "full" } | { readonly type: "lora"; readonly lora: LoraOptions; readonly initial?: ReadonlyMap<string, HostTensor> } | { readonly type: "none" };
+  readonly train:
+    | { readonly type: "full" }
+    | { readonly type: "lora"; readonly lora: LoraOptions; readonly initial?: ReadonlyMap<string, HostTensor> }
+    | { readonly type: "none" };
   /** Keep the weights as they are now under the adapter name "reference". */
   readonly reference?: boolean;
   readonly seed?: number;
@@ -44,25 +55,38 @@ export class LocalEngine implements Engine {
   readonly sampler: Sampler;
   readonly #machine: Machine;
   #version = 0 as PolicyVersion;
-  #state: "published" | "stepped" = "published";
-  #probe: { readonly ids: readonly number[]; readonly logprobs: readonly number[] } | undefined;
+  /** "changing" while an update or a load writes the shared arrays. */
+  #state: "published" | "changing" | "stepped" = "published";
+  /** Work on weights and gradients is done one piece after another, whoever asks. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** An update with a gradient and a rate above 0 was made since the last publication, so the probe must move. */
+  #mustMove = false;
+  #probe: Probe | undefined;
 
   private constructor(options: LocalEngineOptions) {
-    const { architecture, parameters, train, reference = false, seed = 0, name, decode = () => "", ...rest } = options;
+    const { architecture, parameters, train, reference = false, seed = 0, name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
-    const trainable = train.type === "full" ? parameters : train.type === "lora" ? (train.initial ?? initialLora(architecture, train.lora, seed)) : new Map<string, HostTensor>();
+    const trainable =
+      train.type === "full"
+        ? parameters
+        : train.type === "lora"
+          ? (train.initial ?? initialLora(architecture, train.lora, seed))
+          : new Map<string, HostTensor>();
     this.model.setVariant("base", { type: "base" });
-    this.model.setVariant("policy", train.type === "lora" ? { type: "lora", adapter: { parameters: trainable, lora: train.lora } } : { type: "base" });
+    this.model.setVariant(
+      "policy",
+      train.type === "lora" ? { type: "lora", adapter: { parameters: trainable, lora: train.lora } } : { type: "base" },
+    );
     if (reference) this.#keepReference(train, trainable);
-    const settings = { ...defaults, ...rest, decode };
+    const settings = { ...defaults, ...rest };
     this.trainer = new Trainer(this.#machine, { ...settings, variant: "policy", trainable });
     this.sampler = new Sampler(this.#machine, settings);
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
     this.info = {
       model: name,
       family: architecture.family,
-      parameters: parameterCount(architecture),
+      parameters: count(parameters),
       trainable: count(trainable),
       vocabulary: architecture.vocabulary,
       contextLength: architecture.context,
@@ -79,7 +103,8 @@ export class LocalEngine implements Engine {
     const untouched = train.type === "none" || (train.type === "lora" && train.initial === undefined);
     if (untouched) this.model.setVariant("reference", { type: "base" });
     else if (train.type === "full") this.model.setVariant("reference", { type: "full", parameters: copyOf(trainable) });
-    else if (train.type === "lora") this.model.setVariant("reference", { type: "lora", adapter: { parameters: copyOf(trainable), lora: train.lora } });
+    else if (train.type === "lora")
+      this.model.setVariant("reference", { type: "lora", adapter: { parameters: copyOf(trainable), lora: train.lora } });
   }
 
   get version(): PolicyVersion {
@@ -87,85 +112,98 @@ export class LocalEngine implements Engine {
   }
 
   async sample(request: SampleRequest): Promise<readonly SampledSpan[]> {
+    if (this.#state === "changing")
+      throw new PolicyError("sample: the weights are being updated; await optimStep() or load(), then publish()");
     if (this.#state === "stepped") throw new PolicyError("sample: the weights were updated and not published; call publish() first");
     return this.sampler.sample(request, this.#version);
+  }
+
+  #inTurn<T>(body: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(body);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  #refuseWhileSampling(what: string): void {
+    if (this.sampler.busy) throw new PolicyError(`${what}: sequences are being sampled with these weights; await them first`);
   }
 
   async logprobs(
     rows: readonly TrainRow[],
     { adapter = "policy", signal }: { readonly adapter?: string; readonly signal?: AbortSignal } = {},
   ): Promise<readonly Float32Array[]> {
-    return this.trainer.logprobs(rows, adapter, signal);
+    return this.#inTurn(() => this.trainer.logprobs(rows, adapter, signal));
   }
 
   async forwardBackward(batch: Batch, loss: Loss, { signal }: { readonly signal?: AbortSignal } = {}): Promise<ForwardBackwardResult> {
-    if (this.trainer.trainable.size === 0) throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
-    return this.trainer.forwardBackward(batch, loss, signal);
+    if (this.trainer.trainable.size === 0)
+      throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
+    return this.#inTurn(() => this.trainer.forwardBackward(batch, loss, signal));
   }
 
   async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    if (this.sampler.busy) throw new PolicyError("optimStep: sequences are being sampled with these weights; await them first");
-    const result = await this.trainer.optimStep(options);
-    if (result.type === "stepped") this.#state = "stepped";
-    return result;
+    return this.#inTurn(async () => {
+      this.#refuseWhileSampling("optimStep");
+      const before = this.#state;
+      this.#state = "changing";
+      let stepped = false;
+      try {
+        const result = await this.trainer.optimStep(options);
+        stepped = result.type === "stepped";
+        if (result.type === "stepped" && result.gradNorm > 0 && options.learningRate > 0) this.#mustMove = true;
+        return result;
+      } finally {
+        this.#state = stepped ? "stepped" : before;
+      }
+    });
   }
 
   /**
    * Makes the trained weights the sampled ones. Nothing is copied (they are the same arrays): keys and values of older weights
-   * are dropped, and a probe is sampled and scored again by the trainer; both must agree to 1e-4, and after an update the
-   * probe's log-probs must have moved.
+   * are dropped, and a probe is sampled and scored again by the trainer; both must agree to 1e-4, and after an update (with a
+   * gradient and a rate above 0) the probe's log-probs must have moved. A publication that fails leaves the engine as it was: not sampling.
    */
   async publish(): Promise<PolicyVersion> {
+    return this.#inTurn(() => this.#publish());
+  }
+
+  async #publish(): Promise<PolicyVersion> {
+    this.#refuseWhileSampling("publish");
     const changed = this.#state === "stepped";
-    this.#state = "published";
     this.sampler.forget();
+    if (this.#mustMove && this.#probe !== undefined) await checkMoved(this.trainer, this.#probe);
+    this.#probe = await takeProbe(this.sampler, this.trainer, { vocabulary: this.info.vocabulary, version: this.#version });
     if (changed) this.#version = (this.#version + 1) as PolicyVersion;
-    const before = this.#probe;
-    if (changed && before !== undefined) {
-      const now = await this.#score(before.ids);
-      if (now.every((value, i) => value === before.logprobs[i])) {
-        throw new PolicyError(expected("publish", "the probe's log-probs to move after an update", "the same to the last bit", "the sampler does not see the trained weights"));
-      }
-    }
-    await this.#handshake();
+    this.#mustMove = false;
+    this.#state = "published";
     return this.#version;
-  }
-
-  async #score(ids: readonly number[]): Promise<number[]> {
-    const trained = Int32Array.from({ length: ids.length - probePrompt.length }, (_, i) => probePrompt.length + i);
-    const [scores] = await this.trainer.logprobs([{ ids: Int32Array.from(ids), trained, fields: {}, temperature: 1 }], "policy");
-    return [...scores!];
-  }
-
-  async #handshake(): Promise<void> {
-    const prompt = probePrompt.map((id) => id % this.info.vocabulary);
-    const [span] = await this.sampler.sample({ prompt, count: 1, maxTokens: 8, temperature: 1, stopIds: [], keys: [rng(0, "probe")] }, this.#version);
-    const ids = [...prompt, ...span!.ids];
-    const logprobs = await this.#score(ids);
-    const gap = Math.max(...logprobs.map((value, i) => Math.abs(value - span!.logprobs[i]!)));
-    if (!(gap <= 1e-4)) throw new PolicyError(expected("publish", "sampler and trainer log-probs of the probe within 1e-4", String(gap), "they do not run the same weights"));
-    this.#probe = { ids, logprobs };
   }
 
   /** Hash of the trained weights; equal hashes mean equal bits. */
   weightsHash(): string {
-    const hash = createHash("sha256");
-    for (const [name, { data }] of this.trainer.trainable) hash.update(name).update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-    return hash.digest("hex");
+    return hashOf(this.trainer.trainable);
   }
 
   async save(folder: string): Promise<void> {
-    await saveState(folder, { trainer: this.trainer, version: this.#version });
+    await this.#inTurn(() => saveState(folder, { trainer: this.trainer, version: this.#version }));
   }
 
   async load(folder: string): Promise<void> {
-    this.#version = await loadState(folder, this.trainer);
-    this.#state = "published";
-    this.#probe = undefined;
-    await this.publish();
+    await this.#inTurn(async () => {
+      this.#refuseWhileSampling("load");
+      const beforeWrite = (): void => {
+        this.#refuseWhileSampling("load"); // a request may have come while the files were read
+        this.#state = "changing";
+      };
+      this.#version = await loadState(folder, { trainer: this.trainer, beforeWrite });
+      this.#probe = undefined;
+      this.#mustMove = false;
+      await this.#publish();
+    });
   }
 
   async close(): Promise<void> {
+    await this.#turn;
     await this.#machine.programs.close();
     await this.trainer.close();
     this.sampler.forget();
@@ -176,6 +214,3 @@ export class LocalEngine implements Engine {
     await this.close();
   }
 }
-
-/** Any ids do: the probe compares two readings of one sequence. */
-const probePrompt: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];

@@ -1,5 +1,6 @@
 /** The head over chosen positions: log-probs (and entropy) of given tokens, and the way back to the hidden states. */
-import { HostTensor, integers, floats } from "../../tensor/host.ts";
+import type { HostTensor} from "../../tensor/host.ts";
+import { integers, floats } from "../../tensor/host.ts";
 import type { Gradients, Machine, Pass } from "./forward.ts";
 import type { MicroBatch } from "./packing.ts";
 import { prefixOf } from "./packing.ts";

@@ -116,9 +116,10 @@ export class Programs {
     for (const [name, shape] of parameterShapes(a)) if (!name.startsWith("layers.")) parameters.set(name, o.input(name, shape));
     const hidden = o.input("hidden", [sizes.selected, a.hidden]);
     const logits = head(hidden, (name) => parameters.get(name), { architecture: a, inverseTemperature: o.input("inverseTemperature", [sizes.selected, 1]) });
-    const total = o.logSumExp(logits);
-    const chosen = o.takeLast(logits, o.input("targets", [sizes.selected, 1], "int64"));
-    const expectedLogit = o.sum(o.mul(o.softmax(logits), logits), { axes: [-1] });
+    const shifted = o.sub(logits, o.stopGradient(o.maximum(logits, { axes: [-1], keep: true })));
+    const total = o.log(o.sum(o.exp(shifted), { axes: [-1], keep: true }));
+    const chosen = o.takeLast(shifted, o.input("targets", [sizes.selected, 1], "int64"));
+    const expectedLogit = o.sum(o.mul(o.softmax(logits), shifted), { axes: [-1] });
     return {
       hidden,
       logits,

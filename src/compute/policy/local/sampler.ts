@@ -2,15 +2,16 @@
  * Continuous batching: sequences of all callers share one decoding loop; a finished one gives its place to a waiting one.
  * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
  */
-import { PolicyError, expected } from "../../../errors.ts";
 import { uniform } from "../../../random.ts";
-import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest } from "../../../types.ts";
+import type { PolicyVersion, SampledSpan, SampleRequest } from "../../../types.ts";
 import { floats, HostTensor, integers } from "../../tensor/host.ts";
 import type { Machine } from "./forward.ts";
 import { KvCache, RetainedCaches } from "./kv-cache.ts";
 import { cacheBytesPerToken } from "./memory.ts";
 import { causalMask, positionsOf } from "./packing.ts";
+import { checkRequest } from "./sample-request.ts";
 import { blockSize } from "./sampling.ts";
+import { abortError, finishOf, spanOf, type Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
   /** Sequences decoded at once. */
@@ -21,22 +22,8 @@ export interface SamplerOptions {
   readonly retainBudget: number;
   /** Padded tokens of one prefill call. */
   readonly prefillTokens: number;
-  /** Text of ids, for stop strings. */
-  readonly decode: (ids: readonly number[]) => string;
-}
-
-interface Sequence {
-  readonly request: SampleRequest;
-  readonly variant: string;
-  /** Equal for sequences that begin with the same prompt: it is computed once. */
-  readonly prompt: string;
-  readonly key: RandomKey;
-  readonly ids: number[];
-  readonly logprobs: number[];
-  readonly version: PolicyVersion;
-  readonly settle: (result: SampledSpan | Error) => void;
-  /** Tokens whose keys and values are in the cache. */
-  cached: number;
+  /** Text of ids; without it, stop strings are refused. */
+  readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
 export class Sampler {
@@ -62,7 +49,7 @@ export class Sampler {
   }
 
   async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
-    this.#check(request);
+    checkRequest(request, { model: this.#machine.model, hasDecode: this.#options.decode !== undefined });
     const prompt = request.prompt.join(",");
     const sequences = request.keys.map(
       (key) =>
@@ -72,7 +59,7 @@ export class Sampler {
           this.#pending.push({ request, variant, prompt, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
         }),
     );
-    this.#loop ??= this.#run().finally(() => (this.#loop = undefined));
+    this.#loop ??= this.#run();
     return Promise.all(sequences);
   }
 
@@ -86,7 +73,7 @@ export class Sampler {
     await new Promise((resolve) => setImmediate(resolve)); // callers of the same moment share the first batch
     try {
       while (this.#pending.length + this.#active.length > 0) {
-        this.#dropAborted();
+        this.#dropStale();
         await this.#admit();
         if (this.#active.length > 0) await this.#step();
       }
@@ -96,13 +83,16 @@ export class Sampler {
       this.#active = [];
       this.#pending = [];
       this.forget();
+    } finally {
+      this.#loop = undefined; // in the same turn as the last look at the waiting ones: none is left behind
     }
   }
 
   /** Moves waiting sequences of one variant into free rows, and fills their caches. */
   async #admit(): Promise<void> {
     const variant = this.#active[0]?.variant ?? this.#pending[0]?.variant;
-    const longest = (s: Sequence): number => s.request.prompt.length + s.request.maxTokens;
+    const { context } = this.#machine.model.architecture;
+    const longest = (s: Sequence): number => Math.min(context, s.request.prompt.length + s.request.maxTokens);
     const fresh: Sequence[] = [];
     let need = Math.max(0, ...this.#active.map(longest));
     for (const sequence of this.#pending) {
@@ -154,7 +144,7 @@ export class Sampler {
 
   /** Runs rows from..to-1 through the model, in batches of similar length, until all but each last token is cached. */
   async #prefill(from: number, to: number): Promise<void> {
-    for (let row = from; row < to; ) {
+    for (let row = from; row < to;) {
       const missing = (r: number): number => this.#active[r]!.ids.length - 1 - this.#active[r]!.cached;
       const tokens = Math.min(missing(row), this.#options.prefillTokens);
       if (tokens === 0) {
@@ -209,13 +199,28 @@ export class Sampler {
       {
         ...model.feeds(active[0]!.variant, "all"),
         ...this.#cache.view(0, active.length),
-        ids: integers(active.map(({ ids }) => ids.at(-1)!), [active.length, 1]),
+        ids: integers(
+          active.map(({ ids }) => ids.at(-1)!),
+          [active.length, 1],
+        ),
         positions: positionsOf(starts, 1),
         mask: causalMask(starts, 1, this.#cache.capacity),
-        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), [active.length, 1]),
-        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), [active.length, 1]),
-        rowOffset: integers(active.map((_, row) => row * blocks), [active.length, 1]),
-        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), [active.length, 1]),
+        inverseTemperature: floats(
+          active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)),
+          [active.length, 1],
+        ),
+        uniform: floats(
+          active.map(({ key, logprobs }) => uniform(key, logprobs.length)),
+          [active.length, 1],
+        ),
+        rowOffset: integers(
+          active.map((_, row) => row * blocks),
+          [active.length, 1],
+        ),
+        isGreedy: new HostTensor(
+          Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)),
+          [active.length, 1],
+        ),
       },
       { pool },
     );
@@ -235,15 +240,16 @@ export class Sampler {
   /** Takes finished sequences out; the last row moves into each hole. */
   #finish(): void {
     const now = Date.now();
+    const { context } = this.#machine.model.architecture;
+    const { decode } = this.#options;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
-      const finish = this.#finishOf(sequence, now);
+      const finish = finishOf(sequence, { now, context, decode });
       if (finish === undefined) continue;
-      const { request, version, ids, logprobs } = sequence;
-      this.#retained.add(Int32Array.from(ids.slice(0, sequence.cached)), sequence.variant, this.#cache.save(row, sequence.cached));
+      const { ids, cached, variant } = sequence;
+      if (this.#options.retainBudget > 0) this.#retained.add(Int32Array.from(ids.slice(0, cached)), variant, this.#cache.save(row, cached));
       this.#remove(row);
-      const sampled = ids.slice(request.prompt.length);
-      sequence.settle({ kind: "sampled", ids: sampled, logprobs, finish, version, temperature: request.temperature });
+      sequence.settle(spanOf(sequence, finish));
     }
   }
 
@@ -256,19 +262,8 @@ export class Sampler {
     this.#active.pop();
   }
 
-  #finishOf({ request, ids, logprobs }: Sequence, now: number): FinishReason | undefined {
-    const id = ids.at(-1)!;
-    if (request.stopIds.includes(id)) return { type: "eos", id };
-    if (request.stopStrings !== undefined && request.stopStrings.length > 0) {
-      const text = this.#options.decode(ids.slice(request.prompt.length));
-      const value = request.stopStrings.find((stop) => text.includes(stop));
-      if (value !== undefined) return { type: "stopString", value };
-    }
-    if (logprobs.length >= request.maxTokens || ids.length >= this.#machine.model.architecture.context) return { type: "length" };
-    return request.deadline !== undefined && now >= request.deadline ? { type: "timeout" } : undefined;
-  }
-
-  #dropAborted(): void {
+  /** Aborted sequences are rejected; one that waited past its deadline ends before its prompt is computed. */
+  #dropStale(): void {
     const aborted = ({ request }: Sequence): boolean => request.signal?.aborted === true;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
@@ -276,24 +271,13 @@ export class Sampler {
       this.#remove(row);
       sequence.settle(abortError(sequence.request));
     }
-    for (const sequence of this.#pending.filter(aborted)) sequence.settle(abortError(sequence.request));
-    this.#pending = this.#pending.filter((sequence) => !aborted(sequence));
+    const late = ({ request }: Sequence): boolean => request.deadline !== undefined && Date.now() >= request.deadline;
+    const waiting = this.#pending;
+    this.#pending = [];
+    for (const sequence of waiting) {
+      if (aborted(sequence)) sequence.settle(abortError(sequence.request));
+      else if (late(sequence)) sequence.settle(spanOf(sequence, { type: "timeout" }));
+      else this.#pending.push(sequence);
+    }
   }
-
-  #check({ prompt, count, keys, maxTokens, temperature, adapter }: SampleRequest): void {
-    const { vocabulary, context } = this.#machine.model.architecture;
-    this.#machine.model.variant(adapter ?? "policy");
-    if (prompt.length === 0) throw new PolicyError(expected("sample prompt", "at least one token", "0"));
-    const wrong = prompt.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= vocabulary);
-    if (wrong >= 0) throw new PolicyError(expected(`sample prompt position ${wrong}`, `a token id below ${vocabulary}`, String(prompt[wrong])));
-    if (prompt.length >= context) throw new PolicyError(expected("sample prompt", `fewer than ${context} tokens (the model's context)`, String(prompt.length), "shorten the prompt"));
-    if (keys.length !== count || count < 1) throw new PolicyError(expected("sample keys", `${count} keys, one for each sample`, String(keys.length)));
-    if (!(maxTokens >= 1)) throw new PolicyError(expected("sample maxTokens", "at least 1", String(maxTokens)));
-    if (!(temperature >= 0) || !Number.isFinite(temperature)) throw new PolicyError(expected("sample temperature", "0 (greedy) or more", String(temperature)));
-  }
-}
-
-function abortError(request: SampleRequest): Error {
-  const reason: unknown = request.signal?.reason;
-  return reason instanceof Error ? reason : new PolicyError("sample: aborted by its caller");
 }

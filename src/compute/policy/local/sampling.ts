@@ -30,7 +30,8 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const blocks = Math.ceil(vocabulary / size);
   const top = o.maximum(logits, { axes: [-1], keep: true });
   const weights = o.exp(o.sub(logits, top));
-  const padded = blocks * size === vocabulary ? weights : o.concat([weights, o.expand(o.constant(0), [rows, blocks * size - vocabulary])], 1);
+  const padded =
+    blocks * size === vocabulary ? weights : o.concat([weights, o.expand(o.constant(0), [rows, blocks * size - vocabulary])], 1);
   const table = o.reshape(padded, [mulDim(rows, blocks), size]);
   const blockSums = o.reshape(o.sum(table, { axes: [-1] }), [rows, blocks]);
   const running = o.cumSum(blockSums);
@@ -41,8 +42,11 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const elements = o.reshape(o.gatherRows(table, o.add(o.input("rowOffset", [rows, 1], "int64"), block)), [rows, size]);
   const inner = o.cumSum(elements);
   const innerTotal = o.slice(inner, 1, { start: size - 1, end: size });
-  const element = crossing(inner, o.min(o.sub(target, before), below(innerTotal)));
+  // Rounding may put the rest below 0, where an element of weight 0 would be the first above it.
+  const rest = o.max(o.sub(target, before), 0);
+  const element = crossing(inner, o.min(rest, below(innerTotal)));
   const drawn = o.add(o.mul(block, o.constant(size, "int64")), element);
   const id = greedy ? o.where(o.input("isGreedy", [rows, 1], "bool"), o.argMax(logits), drawn) : drawn;
-  return { id, logprob: o.sub(o.takeLast(logits, id), o.add(top, o.log(total))) };
+  // The maximum is taken out first: logits of thousands would leave no digits for the log of the sum.
+  return { id, logprob: o.sub(o.sub(o.takeLast(logits, id), top), o.log(total)) };
 }

@@ -30,6 +30,8 @@ export class Trainer {
   readonly #losses = new Map<string, LossProgram>();
   #adamw: AdamW | undefined;
   #gradients: Map<string, HostTensor> | undefined;
+  /** Whether the buffers hold the gradients of a batch. */
+  #held = false;
   /** Trainable parameters by full name: the arrays that sampling reads too. */
   readonly trainable: ReadonlyMap<string, HostTensor>;
   readonly moments = new Map<string, Moments>();
@@ -49,14 +51,11 @@ export class Trainer {
     return { buffers: this.#gradients };
   }
 
-  /** Runs `body` under an abort signal; after an abort nothing that it began is kept. */
+  /** Runs `body` under an abort signal. */
   async #abortable<T>(signal: AbortSignal | undefined, body: () => Promise<T>): Promise<T> {
     this.#machine.signal = signal;
     try {
       return await body();
-    } catch (cause) {
-      if (signal?.aborted === true) this.clearGradients();
-      throw cause;
     } finally {
       this.#machine.signal = undefined;
     }
@@ -81,7 +80,7 @@ export class Trainer {
     return results;
   }
 
-  /** Adds the gradients of `loss` over `batch` to those held. */
+  /** Adds the gradients of `loss` over `batch` to those held. A failure or an abort on the way drops all that are held. */
   forwardBackward(batch: Batch, loss: Loss, signal?: AbortSignal): Promise<ForwardBackwardResult> {
     return this.#abortable(signal, () => this.#forwardBackward(batch, loss));
   }
@@ -91,18 +90,27 @@ export class Trainer {
     checkRows(rows, this.#machine.model.architecture);
     const program = await this.#loss(loss);
     checkFields(rows, program);
+    try {
+      return await this.#overMicroBatches(batch, program);
+    } catch (error) {
+      this.clearGradients();
+      throw error;
+    }
+  }
+
+  async #overMicroBatches(batch: Batch, program: LossProgram): Promise<ForwardBackwardResult> {
     const logprobs = batch.units.map((unit) => new Array<Float32Array>(unit.rows.length));
     const metrics: Record<string, number> = {};
-    let total = 0;
-    let processed = 0;
+    let [total, trained, processed] = [0, 0, 0];
     for (const micro of pack(batch, this.#options.microBatchTokens)) {
       const result = await this.#microBatch(micro, { program, scalars: batch.scalars });
       total += result.loss;
       for (const [name, value] of Object.entries(result.metrics)) metrics[name] = (metrics[name] ?? 0) + value;
       scatter(micro, { values: result.logprobs, put: (unit, index, values) => (logprobs[unit]![index] = values) });
+      trained += result.logprobs.length;
       processed += micro.slots.length * micro.length + micro.groups.length * micro.prefixLength;
     }
-    return { loss: total, metrics, logprobs, tokens: { trained: rows.reduce((n, row) => n + row.trained.length, 0), processed } };
+    return { loss: total, metrics, logprobs, tokens: { trained, processed } };
   }
 
   async #microBatch(micro: MicroBatch, { program, scalars }: { program: LossProgram; scalars: Batch["scalars"] }): Promise<{ loss: number; metrics: Readonly<Record<string, number>>; logprobs: Float32Array }> {
@@ -116,6 +124,7 @@ export class Trainer {
     const fields = gatherFields(micro, program.fields, selection);
     const loss = await program.run({ logprobs: head.logprobs, entropy: head.entropy, row: selection.row, rowCount: selection.rowCount, fields, scalars });
     const gradients = this.#gradientBuffers();
+    this.#held = true;
     const names = [...trainable.keys()];
     const headNames = names.filter((name) => /^(finalNorm\.|head\.)/.test(name) || (machine.model.architecture.tied && name === "embed.weight"));
     const seeds = { dLogprobs: loss.dLogprobs, dEntropy: loss.dEntropy };
@@ -135,7 +144,7 @@ export class Trainer {
 
   /** One AdamW update with the held gradients, which are cleared. A non-finite gradient changes nothing and is named. */
   async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    if (this.#gradients === undefined) throw new PolicyError(expected("optimStep", "gradients from forwardBackward", "none"));
+    if (this.#gradients === undefined || !this.#held) throw new PolicyError(expected("optimStep", "gradients from forwardBackward", "none"));
     let squared = 0;
     for (const [name, { floats }] of this.#gradients) {
       const sum = sumOfSquares(floats);
@@ -178,6 +187,7 @@ export class Trainer {
   }
 
   clearGradients(): void {
+    this.#held = false;
     for (const { floats } of this.#gradients?.values() ?? []) floats.fill(0);
   }
 
