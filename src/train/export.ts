@@ -2,21 +2,12 @@
 import { mkdir, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { ConfigError, expected } from "../errors.ts";
-import type { Architecture, Family } from "../compute/models/architecture.ts";
-import { writeModelFolder } from "../compute/models/export.ts";
-import { exportGguf } from "../compute/models/files/gguf-export.ts";
 import type { GgufWriteType } from "../compute/models/files/gguf.ts";
-import { openModelFiles, type ModelFiles } from "../compute/models/files/model-folder.ts";
-import type { StoredTensor, WeightSource } from "../compute/models/files/weight-source.ts";
-import { mergeLora } from "../compute/models/lora.ts";
-import { exportOnnx } from "../compute/models/onnx-export.ts";
-import { familyOf, loadParameters, storedTensors, type Parameters } from "../compute/models/parameters.ts";
-import { exportPeft } from "../compute/models/peft-export.ts";
+import { openModelFiles } from "../compute/models/files/model-folder.ts";
+import { familyOf } from "../compute/models/parameters.ts";
+import { writers, type ExportFormat } from "./export-formats.ts";
 import { temporaryName } from "./record/files.ts";
 import { isRunFolder, openTrained, type TrainedOptions, type TrainedWeights } from "./trained.ts";
-
-export const exportFormats = ["safetensors", "peft", "gguf", "onnx"] as const;
-export type ExportFormat = (typeof exportFormats)[number];
 
 /** Number types that each format is written in; the first is the default. */
 const types: Readonly<Record<ExportFormat, readonly GgufWriteType[]>> = {
@@ -37,7 +28,7 @@ export interface ExportOptions extends TrainedOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface Exported {
+export interface ExportedModel {
   readonly path: string;
   readonly format: ExportFormat;
   readonly type: GgufWriteType;
@@ -50,7 +41,7 @@ export interface Exported {
 }
 
 /** Writes a run's policy (base and trained weights merged; the adapter alone for peft) or a model to `to`, whole or not at all. */
-export async function exportModel(source: string, options: ExportOptions): Promise<Exported> {
+export async function exportModel(source: string, options: ExportOptions): Promise<ExportedModel> {
   const format = options.format ?? formatOf(options.to) ?? "safetensors";
   const type = options.type ?? types[format][0]!;
   if (!types[format].includes(type)) throw new ConfigError(expected(`export as ${format}`, `type ${types[format].join(" or ")}`, type));
@@ -115,66 +106,4 @@ async function sizeOf(path: string): Promise<number> {
   if (!found.isDirectory()) return found.size;
   const sizes = await Promise.all((await readdir(path)).map((name) => sizeOf(resolve(path, name))));
   return sizes.reduce((a, b) => a + b, 0);
-}
-
-interface Making {
-  readonly files: ModelFiles;
-  readonly family: Family;
-  readonly architecture: Architecture;
-  readonly trained: TrainedWeights | undefined;
-  readonly base: string;
-  readonly type: GgufWriteType;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** Each writes to a path and returns how many parameters it wrote. */
-const writers: Readonly<Record<ExportFormat, (path: string, making: Making) => Promise<number>>> = {
-  async safetensors(path, making) {
-    const parameters = await mergedParameters(making);
-    const { config, tokenizer, tokenizerConfig, generationConfig } = making.files;
-    const generation = Object.keys(generationConfig).length === 0 ? {} : { generationConfig };
-    const type = making.type === "F16" ? "F16" : "F32";
-    await writeModelFolder(path, { family: making.family, parameters, config, tokenizer, tokenizerConfig, ...generation, type });
-    return count(parameters);
-  },
-  async peft(path, { family, architecture, trained, base, type, files }) {
-    const adapter = await trained!.read(architecture);
-    const name = files.name === base ? base : resolve(base);
-    await exportPeft(path, { family, adapter, lora: trained!.lora!, base: name, type: type === "F16" ? "F16" : "F32" });
-    return count(adapter);
-  },
-  async gguf(path, making) {
-    const parameters = await mergedParameters(making);
-    await exportGguf(path, { ...making.files, weights: weightSource(making.family, parameters) }, making.type);
-    return count(parameters);
-  },
-  async onnx(path, making) {
-    const parameters = await mergedParameters(making);
-    await exportOnnx(path, making.architecture, parameters);
-    return count(parameters);
-  },
-};
-
-async function mergedParameters({ files, family, architecture, trained, signal }: Making): Promise<Parameters> {
-  // The checkpoint first: if it does not fit, that is told before a large base is read.
-  const weights = await trained?.read(architecture);
-  const base = await loadParameters(family, architecture, files.weights);
-  signal?.throwIfAborted();
-  if (weights === undefined) return base;
-  return trained?.lora === undefined ? weights : mergeLora(base, weights, trained.lora);
-}
-
-/** Parameters in memory as a source of tensors under the checkpoint's own names. */
-function weightSource(family: Family, parameters: Parameters): WeightSource {
-  const data = new Map<string, Float32Array>();
-  const tensors = new Map<string, StoredTensor>();
-  for (const { name, shape, data: values } of storedTensors(family, parameters)) {
-    data.set(name, values);
-    tensors.set(name, { name, shape, type: "F32" });
-  }
-  return { path: "memory", tensors, read: async (name) => data.get(name)!.slice(), close: async () => undefined };
-}
-
-function count(parameters: Parameters): number {
-  return [...parameters.values()].reduce((sum, tensor) => sum + tensor.data.length, 0);
 }

@@ -22,6 +22,8 @@ const modelSchema = z.discriminatedUnion("adapter", [
 export interface TrainedWeights {
   /** The base model, as openModelFiles takes it. */
   readonly base: string;
+  /** The base model that the run's configuration names. */
+  readonly trainedOn: string;
   /** The checkpoint's name and step. */
   readonly checkpoint: { readonly name: string; readonly step: number };
   /** Undefined where all weights were trained. */
@@ -45,19 +47,26 @@ export async function isRunFolder(path: string): Promise<boolean> {
 /** Opens a run's checkpoint (default: the latest). RunError if the run has none or its files are not as they were written. */
 export async function openTrained(folder: string, { checkpoint: choice = "latest", base }: TrainedOptions = {}): Promise<TrainedWeights> {
   if (!(await isRunFolder(folder))) {
-    throw new RunError(expected(`run ${folder}`, "a run folder (with config.json and ledger.jsonl)", "none", "give the path, for example runs/<name>"));
+    const want = "a run folder (with config.json and ledger.jsonl)";
+    throw new RunError(expected(`run ${folder}`, want, "none", "give the path, for example runs/<name>"));
   }
   const config = await readJsonObject(join(folder, "config.json"));
   const parsed = modelSchema.safeParse(config["model"]);
-  if (!parsed.success) throw new RunError(expected(`${folder}/config.json: model`, "a path and an adapter", JSON.stringify(config["model"] ?? null)));
+  if (!parsed.success) {
+    throw new RunError(expected(`${folder}/config.json: model`, "a path and an adapter", JSON.stringify(config["model"] ?? null)));
+  }
   const lastStep = (await readLines(join(folder, "ledger.jsonl"))).lines.length;
   const found = await findCheckpoint({ folder, configHash: fingerprint(config), lastStep }, choice);
   const lora = parsed.data.adapter === "lora" ? loraOptions(parsed.data) : undefined;
   return {
     base: base ?? parsed.data.path,
     checkpoint: { name: found.name, step: found.manifest.step },
+    trainedOn: parsed.data.path,
     lora,
-    read: (architecture) => readWeights(resolve(found.folder, "weights.safetensors"), lora === undefined ? parameterShapes(architecture) : loraShapes(architecture, lora)),
+    read: (architecture) => {
+      const shapes = lora === undefined ? parameterShapes(architecture) : loraShapes(architecture, lora);
+      return readWeights(resolve(found.folder, "weights.safetensors"), shapes);
+    },
   };
 }
 
@@ -75,7 +84,9 @@ async function readWeights(path: string, shapes: ReadonlyMap<string, readonly nu
     for (const [name, shape] of shapes) {
       const stored = source.tensors.get(name);
       const got = stored === undefined ? "none" : `[${stored.shape.join(", ")}]`;
-      if (stored?.shape.join() !== shape.join()) throw new ModelError(expected(`${path} ${name}`, `shape [${shape.join(", ")}]`, got, remedy));
+      if (stored?.shape.join() !== shape.join()) {
+        throw new ModelError(expected(`${path} ${name}`, `shape [${shape.join(", ")}]`, got, remedy));
+      }
       weights.set(name, new HostTensor(await source.read(name), shape));
     }
     const extra = [...source.tensors.keys()].find((name) => !shapes.has(name));
@@ -87,14 +98,18 @@ async function readWeights(path: string, shapes: ReadonlyMap<string, readonly nu
 }
 
 /** Opens the policy that a run trained, for sampling. Errors as of `openTrained` and `openPolicy`. */
-export async function openTrainedPolicy(folder: string, { cacheDir, ...options }: TrainedOptions & { readonly cacheDir?: string } = {}): Promise<OpenedPolicy> {
+export async function openTrainedPolicy(
+  folder: string,
+  { cacheDir, ...options }: TrainedOptions & { readonly cacheDir?: string } = {},
+): Promise<OpenedPolicy & { readonly trained: TrainedWeights }> {
   const trained = await openTrained(folder, options);
   const cache = cacheDir === undefined ? {} : { cacheDir };
   const { files, architecture } = await readModelFacts(trained.base, cache);
   await files.close();
   const weights = await trained.read(architecture);
-  if (trained.lora !== undefined) return openPolicy(trained.base, { ...cache, train: { type: "lora", lora: trained.lora, initial: weights } });
-  const policy = await openPolicy(trained.base, cache);
-  for (const [name, { floats }] of weights) policy.engine.model.base.get(name)!.floats.set(floats);
-  return policy;
+  const { lora } = trained;
+  const train = lora === undefined ? ({ type: "none" } as const) : ({ type: "lora", lora, initial: weights } as const);
+  const policy = await openPolicy(trained.base, { ...cache, train });
+  if (lora === undefined) for (const [name, { floats }] of weights) policy.engine.model.base.get(name)!.floats.set(floats);
+  return { ...policy, trained };
 }

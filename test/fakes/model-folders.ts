@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { writeModelFolder } from "../../src/compute/models/export.ts";
 import { openModelFiles } from "../../src/compute/models/files/model-folder.ts";
 import { loraShapes, type LoraOptions } from "../../src/compute/models/lora.ts";
-import { familyOf, initialParameters, loadParameters, type Parameters } from "../../src/compute/models/parameters.ts";
+import { familyOf, initialParameters, loadParameters, parameterShapes, type Parameters } from "../../src/compute/models/parameters.ts";
 import { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { HostTensor } from "../../src/compute/tensor/host.ts";
 import { normal, rng } from "../../src/random.ts";
@@ -73,7 +73,7 @@ export async function writeTinyRun(folder: string, model: string, lora: LoraOpti
   const weights = new Map<number, Parameters>();
   await using run = await openRun({ folder, config: { name: "tiny", model: { path: model, ...adapter } }, plan: {}, resume: false });
   for (const step of [1, 2]) {
-    const trained = lora === null ? randomTensors(new Map([...parameters].map(([name, { shape }]) => [name, shape])), step) : randomTensors(loraShapes(architecture, lora), step);
+    const trained = randomTensors(lora === null ? parameterShapes(architecture) : loraShapes(architecture, lora), step);
     weights.set(step, trained);
     const train = lora === null ? ({ type: "full" } as const) : ({ type: "lora", lora, initial: trained } as const);
     await using engine = LocalEngine.open({ name: "tiny", architecture, parameters: lora === null ? trained : parameters, train });

@@ -72,7 +72,9 @@ function moduleTensors(module: string, parts: readonly Part[], rank: number): Te
   ];
 }
 
-function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, base }: Pick<AdapterToWrite, "lora" | "base">): JsonObject {
+type Trained = Pick<AdapterToWrite, "lora" | "base">;
+
+function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, base }: Trained): JsonObject {
   const ranks: Record<string, number> = {};
   const alphas: Record<string, number> = {};
   const targets = new Set<string>();

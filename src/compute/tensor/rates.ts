@@ -10,16 +10,25 @@ export interface MachineRates {
   readonly gigabytes: number;
 }
 
+/** Large enough for the kernel's full speed, and short (about 2 ms) enough that some call is not disturbed on a busy machine. */
+const block = { rows: 512, inner: 768, columns: 768 } as const;
+
 /** Repeats each product for about `seconds` and takes the fastest call, the one that nothing disturbed. */
 export async function measureRates(seconds: number): Promise<MachineRates> {
-  const square = await fastest({ rows: 1024, inner: 1024, columns: 1024 }, seconds);
+  const square = await fastest(block, seconds);
   // 256 MB, larger than any cache.
   const vector = await fastest({ rows: 1, inner: 8192, columns: 8192 }, seconds);
-  return { gigaflops: (2 * 1024 ** 3) / square / 1e9, gigabytes: (4 * 8192 ** 2) / vector / 1e9 };
+  return { gigaflops: (2 * block.rows * block.inner * block.columns) / square / 1e9, gigabytes: (4 * 8192 ** 2) / vector / 1e9 };
+}
+
+interface ProductSize {
+  readonly rows: number;
+  readonly inner: number;
+  readonly columns: number;
 }
 
 /** Seconds of x [rows, inner] times weights [columns, inner]. */
-async function fastest(size: { readonly rows: number; readonly inner: number; readonly columns: number }, seconds: number): Promise<number> {
+async function fastest(size: ProductSize, seconds: number): Promise<number> {
   const [x, weights] = [[size.rows, size.inner], [size.columns, size.inner]] as const;
   const program = await Program.compile({ y: o.matmul(o.input("x", x), o.input("weights", weights), { transB: true }) });
   const ones = (shape: readonly [number, number]): HostTensor => new HostTensor(new Float32Array(shape[0] * shape[1]).fill(1), shape);

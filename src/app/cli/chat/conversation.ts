@@ -30,6 +30,11 @@ interface Place {
   readonly turn: { readonly ids: readonly number[]; readonly message: Message; readonly finish: FinishReason };
 }
 
+interface SayOptions {
+  readonly onText: (piece: string) => void;
+  readonly signal: AbortSignal;
+}
+
 export class Conversation {
   readonly #policy: OpenedPolicy;
   readonly #options: ConversationOptions;
@@ -48,7 +53,7 @@ export class Conversation {
   }
 
   /** Answers a message; `onText` gets the answer piece by piece. An aborted or failed turn leaves the conversation as it was. */
-  async say(content: string, { onText, signal }: { readonly onText: (piece: string) => void; readonly signal: AbortSignal }): Promise<Answer> {
+  async say(content: string, { onText, signal }: SayOptions): Promise<Answer> {
     const { renderer, engine } = this.#policy;
     const { ids, state } = this.#next({ role: "user", content });
     const room = engine.info.contextLength - ids.length;
@@ -90,7 +95,8 @@ export class Conversation {
   #next(message: Message): { readonly ids: readonly number[]; readonly state: RenderState } {
     const { renderer } = this.#policy;
     const { system } = this.#options;
-    if (this.#place === undefined) return renderer.start([...(system === undefined ? [] : [{ role: "system" as const, content: system }]), message]);
+    const first: Message[] = system === undefined ? [] : [{ role: "system", content: system }];
+    if (this.#place === undefined) return renderer.start([...first, message]);
     const { state, ids, turn } = this.#place;
     const next = renderer.extend(state, turn, [message]);
     return { state: next.state, ids: next.kind === "extend" ? [...ids, ...turn.ids, ...next.ids] : next.ids };

@@ -38,10 +38,16 @@ async function chat(model: string, options: ChatOptions, services: CliServices):
   await answer(conversation, message, { services, paint, signal: services.signal });
 }
 
-async function openChatPolicy(model: string, adapter: string | undefined, { cwd, environment }: CliServices): Promise<OpenedPolicy> {
+async function openChatPolicy(model: string, adapter: string | undefined, services: CliServices): Promise<OpenedPolicy> {
+  const { cwd, environment, stderr } = services;
   const cache = cacheOption(environment);
   const spec = pathFrom(cwd, model);
-  if (adapter !== undefined) return openTrainedPolicy(pathFrom(cwd, adapter), { ...cache, base: spec });
+  if (adapter !== undefined) {
+    const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cache, base: spec });
+    const { trainedOn } = policy.trained;
+    if (pathFrom(cwd, trainedOn) !== spec) stderr.write(`note: ${adapter} was trained on ${trainedOn}; its weights fit ${model}, too\n`);
+    return policy;
+  }
   return (await isRunFolder(spec)) ? openTrainedPolicy(spec, cache) : openPolicy(spec, cache);
 }
 
@@ -100,7 +106,8 @@ interface Answering {
   readonly signal: AbortSignal;
 }
 
-async function answer(conversation: Conversation, message: string, { services: { stdout, stderr }, paint, signal }: Answering): Promise<void> {
+async function answer(conversation: Conversation, message: string, { services, paint, signal }: Answering): Promise<void> {
+  const { stdout, stderr } = services;
   const show = stdout.isTTY === true ? visible : (text: string): string => text;
   const made = await conversation.say(message, { onText: (piece) => stdout.write(show(piece)), signal });
   stdout.write("\n");

@@ -4,7 +4,7 @@ import { defaultCacheDir } from "../../../compute/models/files/cache.ts";
 import { type MachineRates, measureRates } from "../../../compute/tensor/rates.ts";
 import { type CachedModel, cachedModels } from "../machine/cached-models.ts";
 import { type Hardware, readHardware } from "../machine/hardware.ts";
-import { askHub, findTools, type Tools } from "../machine/tools.ts";
+import { askHub, findTools, type HubAnswer, type Tools } from "../machine/tools.ts";
 import type { CliServices } from "../services.ts";
 import { type Paint, painter, wantsColour } from "../ui/colour.ts";
 import { byteSize, cacheOption, shownPath } from "../ui/places.ts";
@@ -12,7 +12,7 @@ import { byteSize, cacheOption, shownPath } from "../ui/places.ts";
 interface Findings extends Hardware, Tools {
   readonly rates: MachineRates;
   readonly cache: { readonly folder: string; readonly models: readonly CachedModel[] };
-  readonly hub: Awaited<ReturnType<typeof askHub>> & { readonly endpoint: string };
+  readonly hub: HubAnswer & { readonly endpoint: string };
 }
 
 export function registerDoctor(program: Command, services: CliServices): void {
@@ -44,20 +44,24 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
   const { cpu, memory, runtime, rates, cache, hub } = found;
   const row = (label: string, ...values: readonly string[]): string[] =>
     values.map((value, i) => `${paint((i === 0 ? label : "").padEnd(10), "bold")}  ${value}`);
-  const extensions = cpu.extensions === null ? "" : `, ${cpu.extensions.join(", ") || paint("no AVX2: matrix products will be slow", "yellow")}`;
+  const extensions = cpu.extensions === null ? [] : [cpu.extensions.join(", ") || paint("no AVX2: matrix products will be slow", "yellow")];
   const speeds = [
     `${rates.gigaflops.toFixed(0)} GFLOP/s in float32 matrix products`,
     `${rates.gigabytes.toFixed(1)} GB/s when reading weights`,
   ];
-  const asked = `${hub.endpoint.replace(/^https?:\/\//, "")}`;
+  const host = hub.endpoint.replace(/^https?:\/\//, "");
+  const hubText = hub.reachable
+    ? `${paint("✓", "green")} ${host} answers in ${hub.milliseconds} ms`
+    : `${paint("–", "yellow")} ${host}: ${hub.reason}`;
+  const models = cache.models.length === 0 ? `${shownPath(cwd, cache.folder)}: none pulled yet` : shownPath(cwd, cache.folder);
   return [
     ...row("node", `${found.node} on ${found.platform}`),
-    ...row("processor", `${cpu.model}, ${cpu.cores} ${cpu.cores === 1 ? "core" : "cores"}`, ...(extensions === "" ? [] : [extensions.slice(2)])),
+    ...row("processor", `${cpu.model}, ${cpu.cores} ${cpu.cores === 1 ? "core" : "cores"}`, ...extensions),
     ...row("memory", `${byteSize(memory.totalBytes)}, ${byteSize(memory.freeBytes)} free`),
     ...row("speed", ...speeds),
     ...row("runtime", `ONNX Runtime ${runtime.version}: ${runtime.providers.join(", ")}`),
-    ...row("models", `${shownPath(cwd, cache.folder)}${cache.models.length === 0 ? ": none pulled yet" : ""}`, ...cache.models.map((model) => modelText(model, paint))),
-    ...row("hub", hub.reachable ? `${paint("✓", "green")} ${asked} answers in ${hub.milliseconds} ms` : `${paint("–", "yellow")} ${asked}: ${hub.reason}`),
+    ...row("models", models, ...cache.models.map((model) => modelText(model, paint))),
+    ...row("hub", hubText),
     ...row("sandbox", sandboxText(found, paint)),
     ...row("optional", (["python", "sympy", "lean"] as const).map((name) => `${name} ${found[name] ?? paint("–", "dim")}`).join(", ")),
   ];

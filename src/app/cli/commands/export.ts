@@ -2,7 +2,8 @@
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CheckpointChoice } from "../../../train/record/checkpoint.ts";
-import { type ExportFormat, type ExportOptions, type Exported, exportFormats, exportModel } from "../../../train/export.ts";
+import { type ExportFormat, exportFormats } from "../../../train/export-formats.ts";
+import { type ExportedModel, type ExportOptions, exportModel } from "../../../train/export.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { byteSize, cacheOption, pathFrom, shownPath } from "../ui/places.ts";
@@ -15,7 +16,7 @@ export function registerExport(program: Command, services: CliServices): void {
     .description("write a trained policy for other software: safetensors, PEFT adapter, GGUF, ONNX")
     .argument("<source>", "run folder, model folder or file, or the hub id of a pulled model")
     .requiredOption("-t, --to <path>", "a new folder (safetensors, peft) or file (gguf, onnx)")
-    .addOption(new Option("-f, --format <format>", "what to write (default: by the ending of --to, else safetensors)").choices(exportFormats))
+    .addOption(new Option("-f, --format <format>", "what to write (default: as --to ends, else safetensors)").choices(exportFormats))
     .addOption(new Option("--type <type>", "number type (default: F32; F16 for gguf)").choices(["F32", "F16", "Q8_0"]))
     .option("-c, --checkpoint <which>", "of a run: latest, best, or a step (default: latest)", checkpointChoice)
     .option("-b, --base <model>", "of a run: its base model, if that was moved")
@@ -41,21 +42,21 @@ async function runExport(source: string, { to, format, type, checkpoint, base, j
   const lines = [
     `${paint("wrote", "dim")}  ${path}  ${paint(`(${made.format} ${made.type}, ${byteSize(made.bytes)})`, "dim")}`,
     `${paint("from", "dim")}   ${from}`,
-    `${paint("use", "dim")}    ${usage(made, path)}`,
+    ...usages(made, path).map((usage, i) => `${i === 0 ? paint("use", "dim") : "   "}    ${usage}`),
   ];
   stdout.write(`${lines.join("\n")}\n`);
 }
 
-function usage({ format, model }: Exported, path: string): string {
+function usages({ format, model }: ExportedModel, path: string): string[] {
   switch (format) {
     case "safetensors":
-      return `flywheel chat ${path}, or AutoModelForCausalLM.from_pretrained("${path}")`;
+      return [`flywheel chat ${path}`, `AutoModelForCausalLM.from_pretrained("${path}")`];
     case "peft":
-      return `PeftModel.from_pretrained(${/^[\w.-]+\/[\w.-]+$/.test(model) ? `"${model}"` : "base model"}, "${path}")`;
+      return [`PeftModel.from_pretrained(base, "${path}"), base being ${model}`];
     case "gguf":
-      return `flywheel chat ${path}, or llama-cli -m ${path}`;
+      return [`flywheel chat ${path}`, `llama-cli -m ${path}`];
     case "onnx":
-      return "onnxruntime: ids [batch, tokens] int64 -> logits [batch, tokens, vocabulary]";
+      return ["ONNX Runtime: ids [batch, tokens] int64 -> logits [batch, tokens, vocabulary]"];
   }
 }
 

@@ -43,7 +43,7 @@ async function pull(id: string, options: PullOptions, services: CliServices): Pr
     });
   } catch (cause) {
     meter.end();
-    if (signal.aborted) stderr.write(`stopped${meter.text()}; what has arrived is kept: the same command continues\n`);
+    if (signal.aborted) stderr.write(`stopped${meter.text()}; run it again to continue\n`);
     throw cause;
   }
   meter.end();
@@ -51,7 +51,8 @@ async function pull(id: string, options: PullOptions, services: CliServices): Pr
   const plain = options.revision === undefined && options.cache === undefined;
   const path = shownPath(cwd, options.gguf === undefined ? folder : join(folder, options.gguf));
   const spec = plain && options.gguf === undefined ? id : path.includes(" ") ? `"${path}"` : path;
-  const fetched = meter.fetched === 0 ? "already complete" : `${byteSize(meter.fetched)} fetched in ${duration((Date.now() - began) / 1000)}`;
+  const seconds = (Date.now() - began) / 1000;
+  const fetched = meter.fetched === 0 ? "already complete" : `${byteSize(meter.fetched)} fetched in ${duration(seconds)}`;
   stdout.write(`${paint("model", "dim")}  ${path}  ${paint(`(${fetched})`, "dim")}\n${paint("use", "dim")}    flywheel chat ${spec}\n`);
 }
 

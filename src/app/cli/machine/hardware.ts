@@ -30,6 +30,7 @@ const extensionNames: Readonly<Record<string, string>> = {
 export async function readHardware(): Promise<Hardware> {
   const info = await readFile("/proc/cpuinfo", "utf8").catch(() => undefined);
   const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(info ?? "")?.[1]?.trim().split(/\s+/);
+  const extensions = Object.entries(extensionNames).flatMap(([flag, name]) => (flags?.includes(flag) === true ? [name] : []));
   // In a container the limit counts, where there is one.
   const limit = process.constrainedMemory() ?? 0;
   const totalBytes = limit > 0 && limit < totalmem() ? limit : totalmem();
@@ -39,7 +40,7 @@ export async function readHardware(): Promise<Hardware> {
     cpu: {
       model: (cpus()[0]?.model ?? "").trim() || "unknown processor",
       cores: availableParallelism(),
-      extensions: flags === undefined ? null : Object.entries(extensionNames).flatMap(([flag, name]) => (flags.includes(flag) ? [name] : [])),
+      extensions: flags === undefined ? null : extensions,
     },
     memory: { totalBytes, freeBytes: Math.min(freemem(), totalBytes) },
     runtime: {

@@ -30,13 +30,18 @@ export async function findTools(): Promise<Tools> {
 /** What a program prints, or null if it is not there, fails or takes longer than 5 s. */
 function output(command: string, ...args: readonly string[]): Promise<string | null> {
   return new Promise((resolve) => {
-    const child = execFile(command, args, { timeout: 5000, windowsHide: true }, (error, stdout) => resolve(error === null ? stdout.trim() : null));
+    const options = { timeout: 5000, windowsHide: true };
+    const child = execFile(command, args, options, (error, stdout) => resolve(error === null ? stdout.trim() : null));
     child.stdin?.end();
   });
 }
 
+export type HubAnswer =
+  | { readonly reachable: true; readonly milliseconds: number }
+  | { readonly reachable: false; readonly reason: string };
+
 /** Milliseconds until the hub answers, or why it does not within 2 s. */
-export async function askHub(endpoint: string): Promise<{ readonly reachable: true; readonly milliseconds: number } | { readonly reachable: false; readonly reason: string }> {
+export async function askHub(endpoint: string): Promise<HubAnswer> {
   const started = performance.now();
   try {
     const response = await fetch(endpoint, { method: "HEAD", redirect: "manual", signal: AbortSignal.timeout(2000) });

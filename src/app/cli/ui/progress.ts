@@ -80,7 +80,7 @@ export function progress(options: ProgressOptions): Progress {
 /** As many parts as fit in one line, from the left; a line that wraps could not be redrawn. */
 function fit(parts: readonly string[], columns: number): string {
   let line = "";
-  for (const part of parts) {
+  for (const part of parts.filter((text) => text !== "")) {
     const longer = line === "" ? part : `${line}  ${part}`;
     if (width(longer) >= columns) break;
     line = longer;

@@ -1,0 +1,75 @@
+/** The command as a process of its own: signals, pipes and exit codes. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { fakeHub } from "../../compute/models/files/fake-hub.ts";
+import { temporaryFolder, writeTinyModel, writeTinyRun } from "../../fakes/model-folders.ts";
+import { transpiled } from "../../fakes/transpiled.ts";
+
+const source = transpiled(["."]);
+cpSync("package.json", join(dirname(source), "package.json"));
+afterAll(() => rmSync(dirname(source), { recursive: true, force: true }));
+
+function flywheel(args: readonly string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(process.execPath, [join(source, "app/cli/main.js"), ...args], { env: { ...process.env, ...environment } });
+}
+
+function ended(child: ChildProcess): Promise<{ code: number | null; out: string; err: string }> {
+  let [out, err] = ["", ""];
+  child.stdout?.on("data", (chunk: Buffer) => (out += chunk.toString()));
+  child.stderr?.on("data", (chunk: Buffer) => (err += chunk.toString()));
+  return new Promise((resolve) => child.on("close", (code) => resolve({ code, out, err })));
+}
+
+/** A hub that never finishes the weights. */
+async function endlessHub(onRequest: () => void) {
+  const files = { "config.json": Buffer.from("{}"), "model.safetensors": Buffer.alloc(1000) };
+  return fakeHub({
+    id: "org/tiny",
+    files,
+    behaviour: (request, response) => {
+      if (!request.url!.endsWith("model.safetensors")) return false;
+      response.writeHead(200, { "content-length": 1000 });
+      response.write(Buffer.alloc(500));
+      setTimeout(onRequest, 200);
+      return true;
+    },
+  });
+}
+
+test("the first Ctrl-C stops in order: a message, exit code 130", async () => {
+  let stop = (): void => undefined;
+  const { endpoint } = await endlessHub(() => stop());
+  const child = flywheel(["pull", "org/tiny"], { HF_ENDPOINT: endpoint, FLYWHEEL_CACHE: await temporaryFolder() });
+  stop = () => void child.kill("SIGINT");
+  const { code, err } = await ended(child);
+  expect(code).toBe(130);
+  expect(err).toContain("stopped at 502 B of 1.00 kB; run it again to continue");
+});
+
+test("the second Ctrl-C ends a command that does not stop", async () => {
+  const folder = await temporaryFolder();
+  mkdirSync(join(folder, "empty"));
+  // The measurement runs for its 60 seconds whatever happens.
+  const child = flywheel(["doctor", "--seconds", "60"], { HF_ENDPOINT: "http://127.0.0.1:9", FLYWHEEL_CACHE: folder });
+  const again = setInterval(() => child.kill("SIGINT"), 3000);
+  const { code } = await ended(child);
+  clearInterval(again);
+  expect(code).toBe(130);
+});
+
+test("a reader that leaves early is no error", async () => {
+  const folder = await temporaryFolder();
+  const run = await writeTinyRun(join(folder, "run"), await writeTinyModel(join(folder, "base"), "llama"));
+  const child = flywheel(["export", run.folder, "--to", join(folder, "out")]);
+  child.stdout!.destroy();
+  const { code, err } = await ended(child);
+  expect([code, err]).toEqual([0, ""]);
+});
+
+test("help reaches a pipe whole", async () => {
+  const { code, out } = await ended(flywheel(["--help"]));
+  expect(code).toBe(0);
+  for (const command of ["pull <id>", "chat <model>", "export <source>", "inspect <run>", "report <run>", "doctor"]) expect(out).toContain(command);
+});
