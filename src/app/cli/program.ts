@@ -5,10 +5,13 @@ import { FlywheelError } from "../../errors.ts";
 import { type CliServices, Interrupted } from "./services.ts";
 import { registerChat } from "./commands/chat.ts";
 import { registerDoctor } from "./commands/doctor.ts";
+import { registerEval } from "./commands/eval.ts";
 import { registerExport } from "./commands/export.ts";
 import { registerInspect } from "./commands/inspect.ts";
 import { registerPull } from "./commands/pull.ts";
+import { registerQuickstart } from "./commands/quickstart.ts";
 import { registerReport } from "./commands/report.ts";
+import { registerTrain } from "./commands/train.ts";
 import { type Paint, painter, wantsColour } from "./ui/colour.ts";
 
 /**
@@ -52,6 +55,9 @@ function createProgram(services: CliServices): Command {
     .addHelpText("after", ({ command }) =>
       command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : "",
     );
+  registerQuickstart(program, services);
+  registerTrain(program, services);
+  registerEval(program, services);
   registerPull(program, services);
   registerChat(program, services);
   registerExport(program, services);

@@ -27,7 +27,7 @@ export interface ProgressOptions {
 /** Named numbers to show beside the bar, in order: `{ reward: 0.5, kl: 0.01 }`. */
 type ProgressValues = Readonly<Record<string, number>>;
 
-interface Progress {
+export interface Progress {
   /** `done` of `total` is finished. `rate` (a second) counts instead of the average since the start. */
   update(done: number, values?: ProgressValues, rate?: number): void;
   /** Prints a line above the bar. */

@@ -1,0 +1,84 @@
+/** `flywheel eval`: a model, or a run's trained policy, on an environment's held-out tasks. */
+import { InvalidArgumentError, type Command } from "commander";
+import { openPolicy } from "../../../compute/policy/open.ts";
+import { ConfigError, expected } from "../../../errors.ts";
+import { openEnv } from "../../../env/index.ts";
+import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
+import { isRunFolder, openTrainedPolicy } from "../../../train/trained.ts";
+import type { CliServices } from "../services.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
+import { cacheOption, pathFrom } from "../ui/places.ts";
+import { progress } from "../ui/progress.ts";
+import { table } from "../ui/table.ts";
+import { evaluationLine } from "../ui/train-view.ts";
+
+interface Given {
+  readonly env: string;
+  readonly tasks: number;
+  readonly samples: number;
+  readonly temperature: number;
+  readonly maxTokens: number;
+  readonly maxTurns: number;
+  readonly concurrency: number;
+  readonly seed: number;
+  readonly json?: boolean;
+}
+
+const whole = (value: string): number => {
+  if (!/^\d+$/.test(value)) throw new InvalidArgumentError("expected a whole number.");
+  return Number(value);
+};
+const real = (value: string): number => {
+  if (!(Number(value) >= 0)) throw new InvalidArgumentError("expected a number of 0 or more.");
+  return Number(value);
+};
+
+export function registerEval(program: Command, services: CliServices): void {
+  program
+    .command("eval")
+    .description("measure a model or a run's policy on held-out tasks: success with its interval, pass@k, tool use")
+    .argument("<source>", "run folder, model folder or file, or the hub id of a pulled model")
+    .option("-e, --env <name>", "environment", "desk")
+    .option("-t, --tasks <n>", "held-out tasks", whole, 100)
+    .option("-k, --samples <n>", "samples of each task, for pass@k", whole, 1)
+    .option("--temperature <t>", "0 is greedy", real, 0)
+    .option("--max-tokens <n>", "of one turn", whole, 128)
+    .option("--max-turns <n>", "assistant turns of an episode", whole, 8)
+    .option("--concurrency <n>", "episodes at the same time", whole, 64)
+    .option("--seed <n>", "address of all randomness", whole, 0)
+    .option("--json", "print the result as JSON")
+    .action((source: string, given: Given) => run(source, given, services));
+}
+
+async function run(source: string, given: Given, services: CliServices): Promise<void> {
+  const { cwd, stdout, stderr, environment, signal } = services;
+  const env = openEnv({ name: given.env });
+  const split = env.tasks("test");
+  if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
+  if (given.samples > 1 && given.temperature === 0) throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
+  const path = pathFrom(cwd, source);
+  const open = (await isRunFolder(path)) ? openTrainedPolicy : openPolicy;
+  await using policy = await open(path, cacheOption(environment));
+  const bar = progress({ label: "evaluating", total: given.tasks * given.samples, stream: stderr, json: given.json === true, environment });
+  const tasks = Array.from({ length: given.tasks }, (_, i) => split.at(i));
+  try {
+    const result = await evaluate(env, tasks, { ...given, policy, step: 0, deadlineSeconds: 600, signal, onRollout: (done) => bar.update(done) });
+    bar.end();
+    if (given.json === true) return void stdout.write(`${JSON.stringify(summary(result))}\n`);
+    const paint = painter(wantsColour(stdout, environment));
+    stdout.write(`${[evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40)), ...details(result)].join("\n")}\n`);
+  } finally {
+    bar.end();
+  }
+}
+
+function summary({ samples: _, successes: __, ...figures }: Evaluation): object {
+  return { ...figures, tokensPerSecond: figures.sampledTokens / figures.seconds };
+}
+
+function details(result: Evaluation): string[] {
+  const passes = Object.entries(result.passAtK).map(([k, value]) => [`pass@${k}`, value.toFixed(3)]);
+  const measures = Object.entries(result.measures).map(([name, value]) => [name, value.toFixed(3)]);
+  return ["", ...table([{ title: "measure" }, { title: "mean", align: "right" }], [...(passes.length > 1 ? passes : []), ...measures])];
+}
+
