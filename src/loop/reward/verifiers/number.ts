@@ -91,10 +91,16 @@ function isOperand(before: string, behind: string): boolean {
   return OPERATOR_BEFORE.test(before) || OPERATOR_BEHIND.test(behind);
 }
 
-/** Sign, digits without grouping and leading zeros, fraction without trailing zeros; zero has no sign. */
+/**
+ * Sign, digits without grouping and leading zeros, fraction without trailing zeros; zero has no sign. Counts zeros by hand: /0+$/
+ * takes quadratic time on a long run of zeros that is not at the end.
+ */
 function canonical(sign: string, digits: string, fraction: string): string {
-  const whole = digits.replace(GROUP, "").replace(/^0+(?=\d)/, "");
-  const rest = fraction.replace(/0+$/, "").replace(/^\.$/, "");
-  const size = whole + rest;
+  const whole = digits.replace(GROUP, "");
+  let start = 0;
+  while (start < whole.length - 1 && whole[start] === "0") start++;
+  let end = fraction.length;
+  while (end > 0 && fraction[end - 1] === "0") end--;
+  const size = whole.slice(start) + (end <= 1 ? "" : fraction.slice(0, end));
   return (sign === "-" || sign === "−") && size !== "0" ? `-${size}` : size;
 }
