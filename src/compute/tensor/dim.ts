@@ -6,10 +6,10 @@ import { expected } from "../../errors.ts";
 
 export type Dim = number | SymbolicDim;
 export type Shape = readonly Dim[];
-export type Bindings = ReadonlyMap<string, number>;
+type Bindings = ReadonlyMap<string, number>;
 
 /** A sum of products of names; `terms` maps "B*T" (names sorted) to its coefficient, "" to the constant. */
-export class SymbolicDim {
+class SymbolicDim {
   readonly terms: ReadonlyMap<string, number>;
   readonly key: string;
   constructor(terms: ReadonlyMap<string, number>) {
