@@ -9,7 +9,7 @@ export type Shape = readonly Dim[];
 type Bindings = ReadonlyMap<string, number>;
 
 /** A sum of products of names; `terms` maps "B*T" (names sorted) to its coefficient, "" to the constant. */
-class SymbolicDim {
+export class SymbolicDim {
   readonly terms: ReadonlyMap<string, number>;
   readonly key: string;
   constructor(terms: ReadonlyMap<string, number>) {
