@@ -6,7 +6,7 @@ import { expected } from "../../errors.ts";
 
 export type Dim = number | SymbolicDim;
 export type Shape = readonly Dim[];
-export type Bindings = ReadonlyMap<string, number>;
+type Bindings = ReadonlyMap<string, number>;
 
 /** A sum of products of names; `terms` maps "B*T" (names sorted) to its coefficient, "" to the constant. */
 export class SymbolicDim {

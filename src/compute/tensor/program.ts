@@ -9,7 +9,7 @@ import { lower, type Lowered } from "./lowering.ts";
 
 export type HostTensors = Readonly<Record<string, HostTensor>>;
 
-export interface CompileOptions {
+interface CompileOptions {
   /** Tensors that become inputs of the program, whatever they were made from. */
   readonly given?: Readonly<Record<string, Tensor>>;
   readonly threads?: number;
@@ -17,7 +17,7 @@ export interface CompileOptions {
   readonly profile?: string;
 }
 
-export interface RunOptions {
+interface RunOptions {
   /** Where outputs are written. */
   readonly into?: HostTensors;
   /** Lends buffers for the other outputs. */

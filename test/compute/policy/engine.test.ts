@@ -19,7 +19,7 @@ const folders: string[] = [];
 afterAll(async () => {
   for (const engine of opened) await engine.close();
   for (const folder of folders) await rm(folder, { recursive: true });
-});
+}, 60_000);
 
 type Train = Parameters<typeof goldenEngine>[1];
 async function open(train: Train, options: Partial<LocalEngineOptions> = {}): Promise<LocalEngine> {

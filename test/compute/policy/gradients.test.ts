@@ -19,7 +19,7 @@ interface Sft {
 const opened: LocalEngine[] = [];
 afterAll(async () => {
   for (const engine of opened) await engine.close();
-});
+}, 60_000);
 
 /** Sums each row's entropies into a metric of its own, so that rows can be told apart; the loss does not depend on them. */
 const withEntropy: Loss = {

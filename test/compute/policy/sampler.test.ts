@@ -9,7 +9,7 @@ import { difference, goldenJson } from "../../fakes/golden.ts";
 const opened: LocalEngine[] = [];
 afterAll(async () => {
   for (const engine of opened) await engine.close();
-});
+}, 60_000);
 
 async function open(
   name: string,

@@ -16,7 +16,7 @@ export interface Sequence {
   cached: number;
 }
 
-export interface FinishOptions {
+interface FinishOptions {
   readonly now: number;
   readonly context: number;
   readonly decode: ((ids: readonly number[]) => string) | undefined;

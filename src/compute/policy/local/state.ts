@@ -27,7 +27,7 @@ export async function saveState(folder: string, { trainer, version }: { trainer:
   await writeFile(join(folder, "state.json"), `${JSON.stringify({ updates: trainer.updates, version })}\n`);
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly trainer: Trainer;
   /** Called when all is checked, before the first array is written. */
   readonly beforeWrite: () => void;
