@@ -16,8 +16,9 @@ import { desk } from "../../src/env/desk.ts";
 import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
 import { learningRateAt } from "../../src/loop/update/schedule.ts";
-import { integer, permutation, rng, uniform } from "../../src/random.ts";
+import { permutation, rng, uniform } from "../../src/random.ts";
 import type { JsonObject } from "../../src/types.ts";
+import { copyRow } from "./copying.ts";
 import { corpus } from "./corpus.ts";
 import { dialogues } from "./dialogues.ts";
 
@@ -29,9 +30,14 @@ export interface RecipeOptions {
   readonly intermediate: number;
   readonly heads: number;
   readonly kvHeads: number;
+  /** Dialogues made for each of the last two stages. */
+  readonly dialogues: number;
+  /** Copying of random ids alone. */
   readonly copy: StageOptions;
-  readonly pretrain: StageOptions;
-  readonly warmup: StageOptions & { readonly dialogues: number; readonly right: number };
+  /** Dialogues (a share of them `right`), plain text and some copying. */
+  readonly mix: StageOptions & { readonly right: number };
+  /** Dialogues that are right in the share that the finished model should be. */
+  readonly warmup: StageOptions & { readonly right: number };
 }
 
 interface StageOptions {
@@ -47,8 +53,9 @@ const contextLength = 1024;
 
 /** Runs the recipe and writes the model folder. */
 export async function makeDeskModel(folder: string, options: RecipeOptions, report: Report): Promise<void> {
-  const text = [...corpus(options.seed, 2_000_000)];
-  const tokenizer = trainBpe(text.slice(0, 20_000), { vocabSize: options.vocabulary, specials });
+  const { seed } = options;
+  const text = [...corpus(seed, 2_000_000)];
+  const tokenizer = trainBpe(text, { vocabSize: options.vocabulary, specials });
   const tokenizerConfig: JsonObject = {
     tokenizer_class: "PreTrainedTokenizerFast",
     eos_token: "<|im_end|>",
@@ -59,14 +66,26 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
   const renderer = rendererOf({ name: "desk", tokenizer, tokenizerConfig });
   const config = modelConfig(options, renderer.tokenizer.size);
   const architecture = llama.read(config);
-  const engine = newEngine(architecture, options.seed);
-  await train(engine, { stage: "copy", ...options.copy }, copyRows(renderer, options.seed), report);
-  await train(engine, { stage: "pretrain", ...options.pretrain }, pretrainingRows(renderer, text, options.seed), report);
-  const made = await dialogues(options.seed, options.warmup.dialogues, { right: options.warmup.right, env: desk({ seed: options.seed + 1 }) });
-  const rows = made.flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
-  await train(engine, { stage: "warm-up", ...options.warmup }, shuffled(rows, options.seed), report);
-  await writeModelFolder(folder, { family: llama, parameters: engine.model.base, config, tokenizer, tokenizerConfig, generationConfig: { eos_token_id: 0, pad_token_id: 2 }, type: "F16" });
+  const engine = newEngine(architecture, seed);
+  await train(engine, { stage: "copy", ...options.copy }, copying(renderer, seed), report);
+  const skilled = await dialogueRows(renderer, { seed, count: options.dialogues, right: options.mix.right });
+  const mixture = mixed([
+    { share: 0.55, rows: shuffled(skilled, seed) },
+    { share: 0.3, rows: plainText(renderer, text, seed) },
+    { share: 0.15, rows: copying(renderer, seed + 1) },
+  ], seed);
+  await train(engine, { stage: "mix", ...options.mix }, mixture, report);
+  const undecided = await dialogueRows(renderer, { seed: seed + 1, count: options.dialogues, right: options.warmup.right });
+  await train(engine, { stage: "warm-up", ...options.warmup }, shuffled(undecided, seed + 1), report);
+  const generationConfig = { eos_token_id: 0, pad_token_id: 2 };
+  await writeModelFolder(folder, { family: llama, parameters: engine.model.base, config, tokenizer, tokenizerConfig, generationConfig, type: "F16" });
   await engine.close();
+}
+
+/** Dialogues of a desk whose questions no quickstart asks. A call that cannot be read has no place in supervised text. */
+async function dialogueRows(renderer: ChatRenderer, { seed, count, right }: { seed: number; count: number; right: number }): Promise<EncodedDialogue[]> {
+  const made = await dialogues(seed, count, { right, env: desk({ seed: seed + 1000, sizes: { train: count, test: 1 } }) });
+  return made.filter(({ behaviour }) => behaviour !== "malformed").flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
 }
 
 function modelConfig(options: RecipeOptions, vocabulary: number): JsonObject {
@@ -96,27 +115,30 @@ function newEngine(architecture: Architecture, seed: number): LocalEngine {
   return LocalEngine.open({ name: "desk", architecture, parameters, train: { type: "full" }, microBatchTokens: 4096 });
 }
 
-/**
- * Random ids said again and again: nothing but what stood before predicts them, which makes the heads that copy appear early
- * (Olsson et al. 2022, arXiv:2209.11895, "In-context learning and induction heads"). Digits and letters are over-represented,
- * because these are what the desk's answers are made of; only the second half of a row is trained, where all has been said once.
- */
-function* copyRows(renderer: ChatRenderer, seed: number): Generator<EncodedDialogue> {
+/** Random ids said again and again (see copying.ts); digits are over-represented, because the desk's answers are made of them. */
+function* copying(renderer: ChatRenderer, seed: number): Generator<EncodedDialogue> {
   const { tokenizer } = renderer;
-  const { size, specials } = tokenizer;
-  const digits = Array.from("0123456789", (digit) => tokenizer.idOf(digit)!);
+  const length = 72;
+  const ids = Array.from({ length: tokenizer.size - tokenizer.specials.length }, (_, i) => tokenizer.specials.length + i);
+  const often = Array.from("0123456789", (digit) => tokenizer.idOf(digit)!);
   for (let i = 0; ; i++) {
-    const key = rng(seed, "copy", i);
-    const period = 6 + integer(key, 25, 0);
-    const phrase = Array.from({ length: period }, (_, t) => (uniform(key, 2 * t + 1) < 0.4 ? digits[integer(key, 10, 2 * t + 2)]! : specials.length + integer(key, size - specials.length, 2 * t + 2)));
-    const ids = Int32Array.from({ length: 72 }, (_, t) => phrase[t % period]!);
-    yield { ids, trained: Int32Array.from({ length: 36 }, (_, t) => 36 + t) };
+    const row = copyRow(seed, i, { ids, often, length });
+    yield { ids: Int32Array.from(row.ids), trained: Int32Array.from({ length: length - row.from - 1 }, (_, t) => row.from + 1 + t) };
   }
 }
 
-/** Text cut into rows of 256 ids, every token trained; each pass over the corpus in another order. */
-function* pretrainingRows(renderer: ChatRenderer, text: readonly string[], seed: number): Generator<EncodedDialogue> {
-  const length = 256;
+/** Rows of several sources, drawn by their shares of rows. */
+function* mixed(sources: readonly { readonly share: number; readonly rows: Generator<EncodedDialogue> }[], seed: number): Generator<EncodedDialogue> {
+  for (let i = 0; ; i++) {
+    let left = uniform(rng(seed, "mix", i));
+    const source = sources.find(({ share }) => (left -= share) < 0) ?? sources[0]!;
+    yield source.rows.next().value as EncodedDialogue;
+  }
+}
+
+/** Text cut into rows of 128 ids, every token trained; each pass over the corpus in another order. */
+function* plainText(renderer: ChatRenderer, text: readonly string[], seed: number): Generator<EncodedDialogue> {
+  const length = 128;
   const encoded = text.map((paragraph) => renderer.tokenizer.encode(`${paragraph}<|endoftext|>`));
   for (let pass = 0; ; pass++) {
     let ids: number[] = [];

@@ -5,6 +5,7 @@ import { ConfigError, expected } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
 import { isRunFolder, openTrainedPolicy } from "../../../train/trained.ts";
+import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
@@ -38,7 +39,7 @@ export function registerEval(program: Command, services: CliServices): void {
     .command("eval")
     .description("measure a model or a run's policy on held-out tasks: success with its interval, pass@k, tool use")
     .argument("<source>", "run folder, model folder or file, or the hub id of a pulled model")
-    .option("-e, --env <name>", "environment", "desk")
+    .option("-e, --env <name>", "environment, or JSON with its options", "desk")
     .option("-t, --tasks <n>", "held-out tasks", whole, 100)
     .option("-k, --samples <n>", "samples of each task, for pass@k", whole, 1)
     .option("--temperature <t>", "0 is greedy", real, 0)
@@ -52,7 +53,7 @@ export function registerEval(program: Command, services: CliServices): void {
 
 async function run(source: string, given: Given, services: CliServices): Promise<void> {
   const { cwd, stdout, stderr, environment, signal } = services;
-  const env = openEnv({ name: given.env });
+  const env = openEnv(envOf(given.env));
   const split = env.tasks("test");
   if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
   if (given.samples > 1 && given.temperature === 0) throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
@@ -70,6 +71,18 @@ async function run(source: string, given: Given, services: CliServices): Promise
   } finally {
     bar.end();
   }
+}
+
+/** A name, or JSON with options: `{"name": "sums", "digits": 2}`. */
+function envOf(text: string): JsonObject & { readonly name: string } {
+  if (!text.trimStart().startsWith("{")) return { name: text };
+  try {
+    const value = JSON.parse(text) as JsonObject;
+    if (typeof value["name"] === "string") return { ...value, name: value["name"] };
+  } catch {
+    // said below
+  }
+  throw new ConfigError(expected("--env", 'a name, or JSON with a "name"', text.slice(0, 60)));
 }
 
 function summary({ samples: _, successes: __, ...figures }: Evaluation): object {

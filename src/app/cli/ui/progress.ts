@@ -36,6 +36,9 @@ export interface Progress {
   end(): void;
 }
 
+/** A log file gets a line at most this often, and always the last. */
+const quietMilliseconds = 2000;
+
 type Mode = "bar" | "lines" | "json";
 
 export function progress(options: ProgressOptions): Progress {
@@ -45,6 +48,7 @@ export function progress(options: ProgressOptions): Progress {
   const began = now();
   const history: number[] = [];
   let drawn = "";
+  let told = Number.NEGATIVE_INFINITY;
 
   const draw = (line: string): void => {
     // Carriage return, text, erase to the end of the line: no flicker, and nothing of a longer line is left.
@@ -61,6 +65,8 @@ export function progress(options: ProgressOptions): Progress {
     const figures = Object.entries(values).map(([name, value]) => `${paint(name, "dim")} ${shortNumber(value)}`);
     const pace = `${show === undefined ? shortRate(rate) : `${show(rate)}/s`}  ${paint("ETA", "dim")} ${duration(eta)}`;
     const count = show === undefined ? `${String(done).padStart(String(total).length)}/${total}` : `${show(done)} of ${show(total)}`;
+    if (mode === "lines" && done < total && now() - told < quietMilliseconds) return;
+    told = now();
     if (mode === "lines") return void stream.write(`${[label, count, ...figures, pace].join("  ")}\n`);
     const drawing = paint(bar(total === 0 ? 1 : done / total, 20), "cyan");
     draw(fit([paint(label, "bold"), drawing, count, ...figures, pace, paint(spark(history, 16), "green")], stream.columns ?? 80));
