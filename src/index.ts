@@ -15,3 +15,30 @@ export {
   finite,
   scored,
 } from "./errors.ts";
+
+export { train, type TrainOptions, type TrainResult } from "./train/train.ts";
+export type { TrainConfig, TrainConfigInput } from "./train/config.ts";
+export { collectGroups } from "./train/collect.ts";
+export { evaluate, type Evaluation } from "./train/evaluate/evaluate.ts";
+export { pairedBootstrap, pairedRates, passAtK, wilson, type Interval } from "./train/evaluate/statistics.ts";
+export { exportModel, type ExportedModel, type ExportOptions } from "./train/export.ts";
+export { openTrained, openTrainedPolicy, type TrainedOptions, type TrainedWeights } from "./train/trained.ts";
+export { readRun, readTrajectories } from "./train/record/read-run.ts";
+export { writeReport } from "./train/report/write-report.ts";
+
+export { openPolicy, type OpenedPolicy, type OpenPolicyOptions } from "./compute/policy/open.ts";
+export { LocalEngine, type LocalEngineOptions } from "./compute/policy/local/engine.ts";
+export { pullModel, type PullProgress } from "./compute/models/files/hub.ts";
+export type { LoraOptions } from "./compute/models/lora.ts";
+export { openChatTemplate } from "./compute/text/chat-template.ts";
+export { openRenderer, type ChatRenderer } from "./compute/text/renderer.ts";
+export { openTokenizer, type Tokenizer } from "./compute/text/tokenizer.ts";
+/** Graph functions, for losses. */
+export * as ops from "./compute/tensor/ops.ts";
+
+export { grpo, sft } from "./algo/index.ts";
+export type * from "./algo/index.ts";
+export { dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
+export type * from "./env/kit.ts";
+
+export { rng, uniform } from "./random.ts";

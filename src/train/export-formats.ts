@@ -16,7 +16,7 @@ export const exportFormats = ["safetensors", "peft", "gguf", "onnx"] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
 /** What is written: a model, or a run's base with the weights that it trained. */
-export interface Making {
+interface Making {
   readonly files: ModelFiles;
   readonly family: Family;
   readonly architecture: Architecture;

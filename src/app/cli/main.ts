@@ -1,14 +1,9 @@
 #!/usr/bin/env node
 /** Entry of the `flywheel` command. */
 import { decoderFor } from "./decoder.ts";
+import { interruptSignal } from "./interrupt.ts";
 import { runCli } from "./program.ts";
-import { Interrupted } from "./services.ts";
 
-const interrupt = new AbortController();
-process.on("SIGINT", () => {
-  if (interrupt.signal.aborted) process.exit(130);
-  interrupt.abort(new Interrupted());
-});
 for (const stream of [process.stdout, process.stderr]) {
   // The reader has left (`flywheel inspect … | head`): nobody is there to be told.
   stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -23,6 +18,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   environment: process.env,
   cwd: process.cwd(),
-  signal: interrupt.signal,
+  signal: interruptSignal(process, (code) => process.exit(code)),
   decoderFor: (config) => decoderFor(config, { cwd: process.cwd(), environment: process.env }),
 });

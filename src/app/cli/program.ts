@@ -2,16 +2,8 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, type Help } from "commander";
 import { FlywheelError } from "../../errors.ts";
+import { registerCommands } from "./commands/all.ts";
 import { type CliServices, Interrupted } from "./services.ts";
-import { registerChat } from "./commands/chat.ts";
-import { registerDoctor } from "./commands/doctor.ts";
-import { registerEval } from "./commands/eval.ts";
-import { registerExport } from "./commands/export.ts";
-import { registerInspect } from "./commands/inspect.ts";
-import { registerPull } from "./commands/pull.ts";
-import { registerQuickstart } from "./commands/quickstart.ts";
-import { registerReport } from "./commands/report.ts";
-import { registerTrain } from "./commands/train.ts";
 import { type Paint, painter, wantsColour } from "./ui/colour.ts";
 
 /**
@@ -55,15 +47,7 @@ function createProgram(services: CliServices): Command {
     .addHelpText("after", ({ command }) =>
       command.parent === null ? `\n${paint("flywheel <command> --help", "cyan")} shows the options of a command.` : "",
     );
-  registerQuickstart(program, services);
-  registerTrain(program, services);
-  registerEval(program, services);
-  registerPull(program, services);
-  registerChat(program, services);
-  registerExport(program, services);
-  registerInspect(program, services);
-  registerReport(program, services);
-  registerDoctor(program, services);
+  registerCommands(program, services);
   return program;
 }
 

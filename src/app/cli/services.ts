@@ -1,4 +1,5 @@
 /** What commands need from the outside, so that a test can hand in streams and a decoder that it can read. */
+import type { Readable } from "node:stream";
 import type { Decode } from "../../train/report/token-text.ts";
 import type { JsonObject } from "../../types.ts";
 import type { Terminal } from "./ui/colour.ts";
@@ -8,7 +9,7 @@ interface OutputStream extends Terminal {
 }
 
 export interface CliServices {
-  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly environment: NodeJS.ProcessEnv;

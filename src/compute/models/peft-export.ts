@@ -10,7 +10,7 @@ import type { TensorToWrite } from "./files/weight-source.ts";
 import type { LoraOptions } from "./lora.ts";
 import type { Parameters } from "./parameters.ts";
 
-export interface AdapterToWrite {
+interface AdapterToWrite {
   readonly family: Family;
   readonly adapter: Parameters;
   readonly lora: LoraOptions;

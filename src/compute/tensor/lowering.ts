@@ -228,7 +228,7 @@ function graphFields(e: Emitter, inputs: readonly ProgramInput[], outputs: reado
   return { name: "program", node: e.nodes, initializer, input: inputs.map(valueInfo), output: outputs.map(valueInfo) };
 }
 
-export interface Standalone {
+interface Standalone {
   /** The encoded model without its graph. */
   readonly model: Uint8Array;
   /** The encoded graph without the tensors that `stored` names; those follow it as further initializers. */

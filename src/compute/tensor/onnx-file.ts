@@ -11,7 +11,7 @@ import { lowerStandalone, type Emitter } from "./lowering.ts";
 /** A protocol buffer is limited to this; larger models do not fit in one ONNX file. */
 const MAX_BYTES = 2 ** 31 - 1;
 
-export interface OnnxModel {
+interface OnnxModel {
   readonly outputs: Readonly<Record<string, Tensor>>;
   /** Values of float32 inputs of the graph, by name; they become part of the file. */
   readonly stored: ReadonlyMap<string, HostTensor>;

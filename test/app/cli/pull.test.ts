@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fakeHub } from "../../compute/models/files/fake-hub.ts";
@@ -54,14 +54,19 @@ test("Ctrl-C keeps what has arrived, exits with 130, and the next pull goes on f
   const { cache, requests, environment } = await setUp((request, response, earlier) => {
     if (!request.url!.endsWith("model.safetensors") || earlier > 0) return false;
     response.writeHead(200, { "content-length": 2_000_000 });
-    response.write(half, () => setTimeout(() => interrupt.abort(new Interrupted()), 200));
+    response.write(half);
     return true;
   });
+  const part = join(cache, "org--tiny/main/model.safetensors.part");
+  const watch = setInterval(() => {
+    if (existsSync(part) && statSync(part).size === half.length) interrupt.abort(new Interrupted());
+  }, 20);
   const stopped = await runFlywheel(["pull", "org/tiny"], { environment, cwd: cache, signal: interrupt.signal });
+  clearInterval(watch);
   expect(stopped.code).toBe(130);
   expect(stopped.out).toBe("");
   expect(stopped.err).toMatch(/\nstopped at 1\.00 MB of 2\.00 MB; run it again to continue\n$/);
-  expect(existsSync(join(cache, "org--tiny/main/model.safetensors.part"))).toBe(true);
+  expect(existsSync(part)).toBe(true);
   expect((await runFlywheel(["pull", "org/tiny"], { environment, cwd: cache })).code).toBe(0);
   expect(requests.at(-1)).toBe("/org/tiny/resolve/c0ffee/model.safetensors bytes=1000000-");
 });

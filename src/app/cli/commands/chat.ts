@@ -1,5 +1,6 @@
 /** `flywheel chat`: talk to a model or a trained policy; with piped input it answers once. */
 import { createInterface, type Interface } from "node:readline";
+import { addAbortSignal } from "node:stream";
 import { type Command, InvalidArgumentError } from "commander";
 import { openPolicy, type OpenedPolicy } from "../../../compute/policy/open.ts";
 import { ConfigError, FlywheelError, expected } from "../../../errors.ts";
@@ -28,7 +29,7 @@ export function registerChat(program: Command, services: CliServices): void {
 
 async function chat(model: string, options: ChatOptions, services: CliServices): Promise<void> {
   const { stdin, stderr, environment } = services;
-  const message = stdin.isTTY === true ? undefined : await readAll(stdin);
+  const message = stdin.isTTY === true ? undefined : await readAll(stdin, services.signal);
   if (message === "") throw new ConfigError(expected("standard input", "a message", "nothing", "or start the chat in a terminal"));
   await using policy = await openChatPolicy(model, options.adapter, services);
   services.signal.throwIfAborted();
@@ -119,9 +120,9 @@ function summary({ tokens, seconds, finish }: Answer): string {
   return `[${tokens} tokens, ${(tokens / seconds).toFixed(1)} tokens/s${cut}]`;
 }
 
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
+async function readAll(stream: CliServices["stdin"], signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of stream) chunks.push(Buffer.from(chunk));
+  for await (const chunk of addAbortSignal(signal, stream)) chunks.push(Buffer.from(chunk as Buffer | string));
   return Buffer.concat(chunks).toString("utf8").trim();
 }
 

@@ -1,0 +1,24 @@
+/** Every command, in the order that the help shows. */
+import type { Command } from "commander";
+import type { CliServices } from "../services.ts";
+import { registerChat } from "./chat.ts";
+import { registerDoctor } from "./doctor.ts";
+import { registerEval } from "./eval.ts";
+import { registerExport } from "./export.ts";
+import { registerInspect } from "./inspect.ts";
+import { registerPull } from "./pull.ts";
+import { registerQuickstart } from "./quickstart.ts";
+import { registerReport } from "./report.ts";
+import { registerTrain } from "./train.ts";
+
+export function registerCommands(program: Command, services: CliServices): void {
+  registerQuickstart(program, services);
+  registerTrain(program, services);
+  registerEval(program, services);
+  registerPull(program, services);
+  registerChat(program, services);
+  registerExport(program, services);
+  registerInspect(program, services);
+  registerReport(program, services);
+  registerDoctor(program, services);
+}
