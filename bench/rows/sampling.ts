@@ -1,5 +1,5 @@
 /** Sampling: decoding steps at a cache of 256 slots, prefill, and log-probs against the trainer's. */
-import { LocalEngine } from "../../src/compute/policy/local/engine.ts";
+import type { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { decodeCost, forwardCost } from "../cost.ts";
 import { lora, openEngine, randomIds, sampleAll } from "../engines.ts";
 import { time, type BenchOptions, type Figure, type FigureGroup } from "../figure.ts";
