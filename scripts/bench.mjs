@@ -1,4 +1,4 @@
-/** `npm run bench`: compiles, then measures. Arguments go to `flywheel bench`. */
-import { runCommand } from "./setup.mjs";
+/** `npm run bench`: compiles, then measures. Arguments go to bench/main.ts; `--help` lists them. */
+import { runBench } from "./setup.mjs";
 
-await runCommand("bench");
+await runBench();

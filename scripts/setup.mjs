@@ -10,7 +10,19 @@ import { basename, dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const main = join(root, "dist", "app", "cli", "main.js");
+
+/** What is compiled: the package alone, or everything that runs inside the repository (bench and recipes are not in the package). */
+const builds = {
+  package: { project: "tsconfig.build.json", output: "dist", folders: ["src"], main: join(root, "dist", "app", "cli", "main.js") },
+  repository: {
+    project: "tsconfig.recipes.json",
+    output: join(".cache", "build"),
+    folders: ["src", "recipes", "bench", "examples"],
+    main: join(root, ".cache", "build", "bench", "main.js"),
+  },
+};
+
+const uncompiled = "flywheel: the sources do not compile; see the lines above";
 
 function say(line) {
   process.stderr.write(`${line}\n`);
@@ -90,28 +102,30 @@ function filesUnder(folder) {
   });
 }
 
-/** Hash of every file under src/ and of the compiler's settings: by content, because a checkout changes times at will. */
-function sourceState() {
-  const settings = ["tsconfig.json", "tsconfig.build.json", "package-lock.json"].map((name) => join(root, name));
+/** Hash of every source and of the compiler's settings: by content, because a checkout changes times at will. */
+function sourceState({ project, folders }) {
+  const settings = ["tsconfig.json", project, "package-lock.json"].map((name) => join(root, name));
+  const sources = folders.map((folder) => join(root, folder)).filter((folder) => existsSync(folder)).flatMap(filesUnder);
   const hashes = {};
-  for (const path of [...settings, ...filesUnder(join(root, "src")).sort()]) {
+  for (const path of [...settings, ...sources.sort()]) {
     hashes[relative(root, path).split(sep).join("/")] = createHash("sha256").update(readFileSync(path)).digest("hex").slice(0, 16);
   }
   return hashes;
 }
 
-/** Compiles if anything changed since the last compilation; returns whether dist/ is now what src/ says. */
-function compile(force) {
-  const stamp = join(root, "dist", ".stamp.json");
-  const state = sourceState();
+/** Compiles if anything changed since the last compilation; returns whether the output is now what the sources say. */
+function compile(build, force) {
+  const { project, output, main } = build;
+  const stamp = join(root, output, ".stamp.json");
+  const state = sourceState(build);
   const before = existsSync(stamp) ? readJson(stamp) : null;
   if (!force && before !== null && existsSync(main) && JSON.stringify(before) === JSON.stringify(state)) return true;
   const removed = before === null || Object.keys(before).some((path) => !(path in state));
-  if (removed) rmSync(join(root, "dist"), { recursive: true, force: true });
+  if (removed) rmSync(join(root, output), { recursive: true, force: true });
   else rmSync(stamp, { force: true });
   say("flywheel: compiling ...");
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  const result = spawnSync(process.execPath, [compiler, "-p", "tsconfig.build.json"], { cwd: root, stdio: ["ignore", 2, 2] });
+  const result = spawnSync(process.execPath, [compiler, "-p", project], { cwd: root, stdio: ["ignore", 2, 2] });
   if (result.status !== 0) return false;
   if (existsSync(main)) chmodSync(main, 0o755);
   mkdirSync(dirname(stamp), { recursive: true });
@@ -120,11 +134,11 @@ function compile(force) {
 }
 
 /** Installs and compiles as needed. Returns false if the sources do not compile (the compiler has said why). */
-export function setUp({ force = false } = {}) {
+export function setUp({ force = false, build = "package" } = {}) {
   const problem = nodeProblem(process.versions.node, readJson(join(root, "package.json")).engines.node.replace(/^\D+/, ""));
   if (problem !== null) refuse(problem);
   install();
-  return compile(force);
+  return compile(builds[build], force);
 }
 
 /** Runs Node on `script` with our stdio, hands signals on, resolves with the exit code (and dies of the child's signal). */
@@ -152,6 +166,12 @@ export function runNode(script, args) {
 
 /** Sets up, then runs one command of the command line with the arguments that this script was given. */
 export async function runCommand(name) {
-  if (!setUp()) refuse("flywheel: the sources do not compile; see the lines above");
-  process.exitCode = await runNode(main, [name, ...process.argv.slice(2)]);
+  if (!setUp()) refuse(uncompiled);
+  process.exitCode = await runNode(builds.package.main, [name, ...process.argv.slice(2)]);
+}
+
+/** Sets up what is outside the package, then runs the benchmark with the arguments that this script was given. */
+export async function runBench() {
+  if (!setUp({ build: "repository" })) refuse(uncompiled);
+  process.exitCode = await runNode(builds.repository.main, process.argv.slice(2));
 }

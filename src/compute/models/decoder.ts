@@ -108,14 +108,19 @@ function attention(q: Tensor, own: { keys: Tensor; values: Tensor }, c: BlockCon
     return { mixed: merge(mixed), residuals: { probabilities } };
   }
   const { keys, values, length } = c.past;
-  const overGroup = (x: Tensor): Tensor => o.reshape(x, [groups, 1, kvHeads, length, headDim]);
-  const pastScores = o.matmul(o.reshape(q, [groups, perGroup, kvHeads, stacked, headDim]), overGroup(keys), { transB: true, alpha });
+  // One token a row (decoding): a product for every query head, because the runtime reads the second operand in place when the
+  // first has a single row and copies it otherwise. Else one product for all query heads of a key head, over all rows of a group.
+  const single = tokens === 1 && perGroup === 1;
+  const over = (x: Tensor): Tensor => o.reshape(x, single ? [batch, kvHeads, 1, length, headDim] : [groups, 1, kvHeads, length, headDim]);
+  const shaped = (x: Tensor, last: Dim): Tensor => o.reshape(x, single ? [batch, kvHeads, repeat, 1, last] : [groups, perGroup, kvHeads, stacked, last]);
+  const scaled = single ? o.mul(q, alpha) : q; // only a plain product has the short cut
+  const pastScores = o.matmul(shaped(scaled, headDim), over(keys), { transB: true, alpha: single ? 1 : alpha });
   const all = o.concat([o.reshape(pastScores, [batch, heads, tokens, length]), o.reshape(ownScores, [batch, heads, tokens, tokens])], -1);
   const probabilities = o.softmax(o.add(all, c.mask));
   const total = all.shape[3]!;
-  const pastPart = o.reshape(o.slice(probabilities, -1, { start: 0, end: length }), [groups, perGroup, kvHeads, stacked, length]);
+  const pastPart = shaped(o.slice(probabilities, -1, { start: 0, end: length }), length);
   const ownPart = o.reshape(o.slice(probabilities, -1, { start: length, end: total }), [batch, kvHeads, stacked, tokens]);
-  const fromPast = o.reshape(o.matmul(pastPart, overGroup(values)), [batch, kvHeads, stacked, headDim]);
+  const fromPast = o.reshape(o.matmul(pastPart, over(values)), [batch, kvHeads, stacked, headDim]);
   return { mixed: merge(o.add(fromPast, o.matmul(ownPart, own.values))), residuals: { probabilities } };
 }
 
