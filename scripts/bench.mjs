@@ -1,4 +1,4 @@
 /** `npm run bench`: compiles, then measures. Arguments go to bench/main.ts; `--help` lists them. */
-import { runBench } from "./setup.mjs";
+import { runRepository } from "./setup.mjs";
 
-await runBench();
+await runRepository("bench/main.js");

@@ -170,8 +170,8 @@ export async function runCommand(name) {
   process.exitCode = await runNode(builds.package.main, [name, ...process.argv.slice(2)]);
 }
 
-/** Sets up what is outside the package, then runs the benchmark with the arguments that this script was given. */
-export async function runBench() {
+/** Sets up what is outside the package too, then runs one of its compiled files (`bench/main.js`) with the given arguments. */
+export async function runRepository(file, args = process.argv.slice(2)) {
   if (!setUp({ build: "repository" })) refuse(uncompiled);
-  process.exitCode = await runNode(builds.repository.main, process.argv.slice(2));
+  process.exitCode = await runNode(join(root, builds.repository.output, file), args);
 }

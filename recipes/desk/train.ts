@@ -2,8 +2,6 @@
  * The recipe of the shipped model: tokenizer, pre-training on generated office text, supervised warm-up on generated dialogues.
  * One command (`npm run recipe:desk`), everything a function of the seed.
  */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { Architecture } from "../../src/compute/models/architecture.ts";
 import { writeModelFolder } from "../../src/compute/models/export.ts";
 import { llama } from "../../src/compute/models/families/llama.ts";
@@ -24,6 +22,7 @@ import { dialogues } from "./dialogues.ts";
 
 export interface RecipeOptions {
   readonly seed: number;
+  readonly chatTemplate: string;
   readonly vocabulary: number;
   readonly layers: number;
   readonly hidden: number;
@@ -61,7 +60,7 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
     eos_token: "<|im_end|>",
     pad_token: "<|endoftext|>",
     model_max_length: contextLength,
-    chat_template: readFileSync(join(import.meta.dirname, "chat-template.jinja"), "utf8"),
+    chat_template: options.chatTemplate,
   };
   const renderer = rendererOf({ name: "desk", tokenizer, tokenizerConfig });
   const config = modelConfig(options, renderer.tokenizer.size);
