@@ -18,8 +18,8 @@ const options: RecipeOptions = {
   kvHeads: 4,
   dialogues: 20_000,
   copy: { steps: 450, tokensPerStep: 2304, learningRate: 2e-3 },
-  mix: { steps: 1000, tokensPerStep: 4096, learningRate: 2e-3, right: 0.85 },
-  warmup: { steps: 250, tokensPerStep: 4096, learningRate: 1e-3, right: 0.6 },
+  mix: { steps: 800, tokensPerStep: 3072, learningRate: 2e-3, right: 0.9 },
+  warmup: { steps: 200, tokensPerStep: 3072, learningRate: 1e-3, right: 0.62 },
 };
 
 const total = options.copy.steps + options.mix.steps + options.warmup.steps;

@@ -10,6 +10,7 @@ import { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { rendererOf } from "../../src/compute/policy/open.ts";
 import { trainBpe } from "../../src/compute/text/bpe-trainer.ts";
 import type { ChatRenderer } from "../../src/compute/text/renderer.ts";
+import { draw } from "../../src/env/desk/draw.ts";
 import { desk } from "../../src/env/desk.ts";
 import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
@@ -19,6 +20,7 @@ import type { JsonObject } from "../../src/types.ts";
 import { copyRow } from "./copying.ts";
 import { corpus } from "./corpus.ts";
 import { dialogues } from "./dialogues.ts";
+import { nameableWords, renamed } from "./renaming.ts";
 
 export interface RecipeOptions {
   readonly seed: number;
@@ -81,10 +83,16 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
   await engine.close();
 }
 
-/** Dialogues of a desk whose questions no quickstart asks. A call that cannot be read has no place in supervised text. */
+/** Dialogues of a desk whose questions no quickstart asks, two in three about other names. A call that cannot be read has no place in supervised text. */
 async function dialogueRows(renderer: ChatRenderer, { seed, count, right }: { seed: number; count: number; right: number }): Promise<EncodedDialogue[]> {
+  const { tokenizer } = renderer;
   const made = await dialogues(seed, count, { right, env: desk({ seed: seed + 1000, sizes: { train: count, test: 1 } }) });
-  return made.filter(({ behaviour }) => behaviour !== "malformed").flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
+  const words = nameableWords(Array.from({ length: tokenizer.size }, (_, id) => tokenizer.decode([id])));
+  return made.flatMap(({ behaviour, messages, tools }, i) => {
+    if (behaviour === "malformed") return [];
+    const random = draw(rng(seed, "names", i));
+    return encodeDialogue(renderer, { messages: random.range(0, 2) === 0 ? messages : renamed(messages, random, words), tools }, `dialogue ${i}`);
+  });
 }
 
 function modelConfig(options: RecipeOptions, vocabulary: number): JsonObject {
