@@ -10,7 +10,7 @@ import { toolUseMeasures } from "../loop/reward/tool-use.ts";
 import { defineEnv, type EpisodeView } from "../loop/rollout/tool-env.ts";
 import { defineTool, type CallRecord } from "../loop/rollout/tools.ts";
 import type { Env, JsonObject, Message, Split, Task, TaskSource, ToolCall, Verdict } from "../types.ts";
-import { calculate } from "./desk/arithmetic.ts";
+import { calculator } from "./calculator.ts";
 import type { Question } from "./desk/question.ts";
 import { question } from "./desk/questions.ts";
 import { FIELDS, lookUp } from "./desk/records.ts";
@@ -36,13 +36,6 @@ export function desk({ seed = 0, sizes = { train: 4_000, test: 500 } }: DeskOpti
     measures,
   });
 }
-
-const calculator = defineTool({
-  name: "calculator",
-  description: "Works out a sum.",
-  parameters: z.strictObject({ expression: z.string() }),
-  run: ({ expression }) => calculate(expression),
-});
 
 const lookup = defineTool({
   name: "lookup",

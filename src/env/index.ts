@@ -12,9 +12,17 @@ const environments: Readonly<Record<string, EnvFactory>> = {
     return desk({ seed: wholeOf(options, "seed", 0) });
   },
   sums: (options) => {
-    refuseUnknown("sums", options, ["seed", "digits", "operators"]);
-    const chosen = options["operators"] === undefined ? {} : { operators: options["operators"] as NonNullable<SumsOptions["operators"]> };
-    return sums({ seed: wholeOf(options, "seed", 0), digits: wholeOf(options, "digits", 2), ...chosen });
+    refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);
+    const { digits, operators, calculator = false } = options;
+    if (typeof calculator !== "boolean") throw new ConfigError(expected("env.calculator", "true or false", JSON.stringify(calculator)));
+    if (digits !== undefined && !Array.isArray(digits)) throw new ConfigError(expected("env.digits", "two numbers from 1 to 4", JSON.stringify(digits)));
+    if (operators !== undefined && !Array.isArray(operators)) throw new ConfigError(expected("env.operators", 'a list of "+", "-", "*"', JSON.stringify(operators)));
+    return sums({
+      seed: wholeOf(options, "seed", 0),
+      calculator,
+      ...(digits === undefined ? {} : { digits: digits as unknown as NonNullable<SumsOptions["digits"]> }),
+      ...(operators === undefined ? {} : { operators: operators as NonNullable<SumsOptions["operators"]> }),
+    });
   },
 };
 

@@ -1,42 +1,56 @@
 /**
- * Sums in plain words, answered without a tool: a small instruct model gets some right and phrases many badly, so it has
- * something to learn from a verifier that reads one number. Which operators and how many digits are options.
+ * Sums in plain words, with a calculator or without: the verifier reads one number, and a small model that does the sum in its head is
+ * mostly wrong. Which operators and how many digits are options.
  */
 import { ConfigError, expected } from "../errors.ts";
 import { number } from "../loop/reward/verifiers/number.ts";
 import { defineEnv } from "../loop/rollout/tool-env.ts";
 import { hash32, integer, rng } from "../random.ts";
 import type { Env, Message, Split, Task, TaskSource } from "../types.ts";
+import { calculator } from "./calculator.ts";
 
 const operators = { "+": (a: number, b: number) => a + b, "-": (a: number, b: number) => a - b, "*": (a: number, b: number) => a * b } as const;
 type Operator = keyof typeof operators;
 
 export interface SumsOptions {
   readonly seed?: number;
-  /** Digits of each operand, 1 to 4. */
-  readonly digits?: number;
+  /** Digits of the two operands, 1 to 4 each. */
+  readonly digits?: readonly [number, number];
   readonly operators?: readonly Operator[];
+  /** Whether a calculator may be called. */
+  readonly calculator?: boolean;
   readonly sizes?: { readonly [S in Split]: number };
 }
 
 /** The sums environment. Reward: 1 if the answer's last number is the result, else 0. No sum is in both splits. */
-export function sums({ seed = 0, digits = 2, operators: allowed = ["+", "-"], sizes = { train: 4_000, test: 500 } }: SumsOptions = {}): Env {
-  if (!Number.isInteger(digits) || digits < 1 || digits > 4) throw new ConfigError(expected("env.digits", "1 to 4", String(digits)));
+export function sums({ seed = 0, digits = [2, 2], operators: allowed = ["+", "-"], calculator: given = false, sizes = { train: 4_000, test: 500 } }: SumsOptions = {}): Env {
+  if (digits.length !== 2 || !digits.every((count) => Number.isInteger(count) && count >= 1 && count <= 4)) {
+    throw new ConfigError(expected("env.digits", "two numbers from 1 to 4", JSON.stringify(digits)));
+  }
   if (allowed.length === 0 || !allowed.every((operator) => Object.hasOwn(operators, operator))) {
     throw new ConfigError(expected("env.operators", 'a list of "+", "-", "*"', JSON.stringify(allowed)));
   }
   return defineEnv({
     name: "sums",
     tasks: (split) => tasks(split, { seed, digits, allowed, size: sizes[split] }),
+    tools: given ? [calculator] : [],
     reward: number(),
-    reference: (task): Message[] => [{ role: "assistant", content: String(task.data["answer"]) }],
-    maxTurns: 1,
+    reference: (task) => (given ? [callFor(task), answerTo(task)] : [answerTo(task)]),
+    maxTurns: given ? 3 : 1,
   });
+}
+
+function callFor({ data }: Task): Message {
+  return { role: "assistant", content: "", toolCalls: [{ id: "call-1", name: calculator.spec.name, arguments: { expression: data["expression"]! } }] };
+}
+
+function answerTo({ data }: Task): Message {
+  return { role: "assistant", content: `${String(data["answer"])}` };
 }
 
 interface Drawing {
   readonly seed: number;
-  readonly digits: number;
+  readonly digits: readonly [number, number];
   readonly allowed: readonly Operator[];
   readonly size: number;
 }
@@ -49,13 +63,15 @@ function tasks(split: Split, drawing: Drawing): TaskSource {
 function taskOf(split: Split, index: number, { seed, digits, allowed }: Drawing): Task {
   for (let attempt = 0; ; attempt++) {
     const key = rng(seed, "sums", split, index, attempt);
-    const low = digits === 1 ? 2 : 10 ** (digits - 1);
-    const draw = (counter: number): number => low + integer(key, 10 ** digits - low, counter);
+    const draw = (counter: 1 | 2): number => {
+      const low = digits[counter - 1] === 1 ? 2 : 10 ** (digits[counter - 1]! - 1);
+      return low + integer(key, 10 ** digits[counter - 1]! - low, counter);
+    };
     const operator = allowed[integer(key, allowed.length, 0)]!;
     const [x, y] = [draw(1), draw(2)];
     const [a, b] = operator === "-" && x < y ? [y, x] : [x, y];
     if ((hash32(`${a}${operator}${b}`) % 5 === 0) !== (split === "test")) continue;
     const prompt: Message[] = [{ role: "user", content: `What is ${a} ${operator} ${b}? Answer with the number only.` }];
-    return { id: `sums-${split}-${index}`, prompt, data: { answer: operators[operator](a, b), kind: operator } };
+    return { id: `sums-${split}-${index}`, prompt, data: { answer: operators[operator](a, b), expression: `${a}${operator}${b}` } };
   }
 }
