@@ -31,4 +31,6 @@ await makeDeskModel(resolve(folder), options, ({ stage, step, steps, loss }) => 
 });
 bar.end();
 const bytes = readFileSync(join(folder, "model.safetensors"));
-process.stdout.write(`${join(folder, "model.safetensors")}  ${bytes.length} bytes  sha256 ${createHash("sha256").update(bytes).digest("hex")}\n`);
+process.stdout.write(
+  `${join(folder, "model.safetensors")}  ${bytes.length} bytes  sha256 ${createHash("sha256").update(bytes).digest("hex")}\n`,
+);

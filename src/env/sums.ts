@@ -8,7 +8,11 @@ import { defineEnv } from "../loop/rollout/tool-env.ts";
 import { hash32, integer, rng } from "../random.ts";
 import type { Env, Message, Split, Task, TaskSource } from "../types.ts";
 
-const operators = { "+": (a: number, b: number) => a + b, "-": (a: number, b: number) => a - b, "*": (a: number, b: number) => a * b } as const;
+const operators = {
+  "+": (a: number, b: number) => a + b,
+  "-": (a: number, b: number) => a - b,
+  "*": (a: number, b: number) => a * b,
+} as const;
 type Operator = keyof typeof operators;
 
 export interface SumsOptions {
@@ -20,7 +24,12 @@ export interface SumsOptions {
 }
 
 /** The sums environment. Reward: 1 if the answer's last number is the result, else 0. No sum is in both splits. */
-export function sums({ seed = 0, digits = 2, operators: allowed = ["+", "-"], sizes = { train: 4_000, test: 500 } }: SumsOptions = {}): Env {
+export function sums({
+  seed = 0,
+  digits = 2,
+  operators: allowed = ["+", "-"],
+  sizes = { train: 4_000, test: 500 },
+}: SumsOptions = {}): Env {
   if (!Number.isInteger(digits) || digits < 1 || digits > 4) throw new ConfigError(expected("env.digits", "1 to 4", String(digits)));
   if (allowed.length === 0 || !allowed.every((operator) => Object.hasOwn(operators, operator))) {
     throw new ConfigError(expected("env.operators", 'a list of "+", "-", "*"', JSON.stringify(allowed)));
@@ -29,7 +38,7 @@ export function sums({ seed = 0, digits = 2, operators: allowed = ["+", "-"], si
     name: "sums",
     tasks: (split) => tasks(split, { seed, digits, allowed, size: sizes[split] }),
     reward: number(),
-    reference: (task): Message[] => [{ role: "assistant", content: String(task.data["answer"]) }],
+    reference: (task): Message[] => [{ role: "assistant", content: JSON.stringify(task.data["answer"]) }],
     maxTurns: 1,
   });
 }
