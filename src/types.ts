@@ -339,7 +339,10 @@ export interface Engine extends AsyncDisposable {
   readonly version: PolicyVersion;
   sample(request: SampleRequest): Promise<readonly SampledSpan[]>;
   /** Log-probs of the trained positions of given rows. `adapter: "reference"` is the policy as it was opened. */
-  logprobs(rows: readonly TrainRow[], options?: { readonly adapter?: string; readonly signal?: AbortSignal }): Promise<readonly Float32Array[]>;
+  logprobs(
+    rows: readonly TrainRow[],
+    options?: { readonly adapter?: string; readonly signal?: AbortSignal },
+  ): Promise<readonly Float32Array[]>;
   /** Adds to the held gradients; an abort drops them all and leaves the weights as they were. */
   forwardBackward(batch: Batch, loss: Loss, options?: { readonly signal?: AbortSignal }): Promise<ForwardBackwardResult>;
   optimStep(options: AdamWOptions): Promise<OptimResult>;
@@ -352,7 +355,7 @@ export interface Engine extends AsyncDisposable {
 
 // -------------------------------------------------------------------------------------------------------- algorithm
 
-/** What the summed loss of a step is divided by: all its tokens, each completion's own tokens and then completions, or a constant length. */
+/** What the summed loss of a step is divided by: all its tokens, each completion's own tokens and then completions, or a constant. */
 export type Reduction = "token-mean" | "sequence-mean" | "constant";
 
 /** PLUG-IN 2. Which advantage, which loss, vetted defaults; one short file each. */

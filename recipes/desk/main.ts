@@ -18,8 +18,8 @@ const options: RecipeOptions = {
   kvHeads: 4,
   dialogues: 20_000,
   copy: { steps: 450, tokensPerStep: 2304, learningRate: 2e-3 },
-  mix: { steps: 800, tokensPerStep: 3072, learningRate: 2e-3, right: 0.9 },
-  warmup: { steps: 200, tokensPerStep: 3072, learningRate: 1e-3, right: 0.62 },
+  mix: { steps: 900, tokensPerStep: 3072, learningRate: 2e-3, right: 0.9 },
+  warmup: { steps: 250, tokensPerStep: 3072, learningRate: 1e-3, right: 0.7 },
 };
 
 const total = options.copy.steps + options.mix.steps + options.warmup.steps;
@@ -31,4 +31,6 @@ await makeDeskModel(resolve(folder), options, ({ stage, step, steps, loss }) => 
 });
 bar.end();
 const bytes = readFileSync(join(folder, "model.safetensors"));
-process.stdout.write(`${join(folder, "model.safetensors")}  ${bytes.length} bytes  sha256 ${createHash("sha256").update(bytes).digest("hex")}\n`);
+process.stdout.write(
+  `${join(folder, "model.safetensors")}  ${bytes.length} bytes  sha256 ${createHash("sha256").update(bytes).digest("hex")}\n`,
+);

@@ -9,6 +9,7 @@ import type { Json, JsonObject, Message } from "../../src/types.ts";
 
 const lists = Object.keys(WORDS.train) as (keyof typeof WORDS.train)[];
 const nameWords: readonly string[] = [...new Set(lists.flatMap((list) => WORDS.train[list]))].sort((a, b) => b.length - a.length);
+const everyName = new RegExp(`\\b(${lists.flatMap((list) => [...WORDS.train[list], ...WORDS.test[list]]).join("|")})\\b`, "g");
 const testWords = new Set(lists.flatMap((list) => WORDS.test[list]).map((word) => word.toLowerCase()));
 const pattern = new RegExp(`\\b(${nameWords.join("|")})\\b`, "g");
 
@@ -28,6 +29,11 @@ export function renamed(messages: readonly Message[], random: Draw, words: reado
     content: exchange(message.content),
     ...(message.toolCalls === undefined ? {} : { toolCalls: message.toolCalls.map((call) => ({ ...call, arguments: inside(call.arguments, exchange) as JsonObject })) }),
   }));
+}
+
+/** Text without the words of either split that name things, for training a tokenizer that cuts all of them into pieces alike. */
+export function withoutNames(text: string): string {
+  return text.replace(everyName, "");
 }
 
 /** Words of a vocabulary that may stand for names: letters only, none of the test split. */

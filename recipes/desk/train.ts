@@ -20,7 +20,7 @@ import type { JsonObject } from "../../src/types.ts";
 import { copyRow } from "./copying.ts";
 import { corpus } from "./corpus.ts";
 import { dialogues } from "./dialogues.ts";
-import { nameableWords, renamed } from "./renaming.ts";
+import { nameableWords, renamed, withoutNames } from "./renaming.ts";
 
 export interface RecipeOptions {
   readonly seed: number;
@@ -56,7 +56,8 @@ const contextLength = 1024;
 export async function makeDeskModel(folder: string, options: RecipeOptions, report: Report): Promise<void> {
   const { seed } = options;
   const text = [...corpus(seed, 2_000_000)];
-  const tokenizer = trainBpe(text, { vocabSize: options.vocabulary, specials });
+  // Names become several tokens each, in both splits: copying them is then one skill, and none is a token never seen in an answer.
+  const tokenizer = trainBpe(text.map(withoutNames), { vocabSize: options.vocabulary, specials });
   const tokenizerConfig: JsonObject = {
     tokenizer_class: "PreTrainedTokenizerFast",
     eos_token: "<|im_end|>",
@@ -79,10 +80,19 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
   const undecided = await dialogueRows(renderer, { seed: seed + 1, count: options.dialogues, right: options.warmup.right });
   await train(engine, { stage: "warm-up", ...options.warmup }, shuffled(undecided, seed + 1), report);
   const generationConfig = { eos_token_id: 0, pad_token_id: 2 };
-  await writeModelFolder(folder, { family: llama, parameters: engine.model.base, config, tokenizer, tokenizerConfig, generationConfig, type: "F16" });
+  await writeModelFolder(folder, {
+    family: llama,
+    parameters: engine.model.base,
+    config,
+    tokenizer,
+    tokenizerConfig,
+    generationConfig,
+    type: "F16",
+  });
   await engine.close();
 }
 
+<<<<<<< HEAD
 /** Dialogues of a desk whose questions no quickstart asks, two in three about other names. A call that cannot be read has no place in supervised text. */
 async function dialogueRows(renderer: ChatRenderer, { seed, count, right }: { seed: number; count: number; right: number }): Promise<EncodedDialogue[]> {
   const { tokenizer } = renderer;
@@ -93,6 +103,17 @@ async function dialogueRows(renderer: ChatRenderer, { seed, count, right }: { se
     const random = draw(rng(seed, "names", i));
     return encodeDialogue(renderer, { messages: random.range(0, 2) === 0 ? messages : renamed(messages, random, words), tools }, `dialogue ${i}`);
   });
+=======
+/** Dialogues of a desk whose questions no quickstart asks. A call that cannot be read has no place in supervised text. */
+async function dialogueRows(
+  renderer: ChatRenderer,
+  { seed, count, right }: { seed: number; count: number; right: number },
+): Promise<EncodedDialogue[]> {
+  const made = await dialogues(seed, count, { right, env: desk({ seed: seed + 1000, sizes: { train: count, test: 1 } }) });
+  return made
+    .filter(({ behaviour }) => behaviour !== "malformed")
+    .flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
+>>>>>>> looptests
 }
 
 function modelConfig(options: RecipeOptions, vocabulary: number): JsonObject {
@@ -135,7 +156,10 @@ function* copying(renderer: ChatRenderer, seed: number): Generator<EncodedDialog
 }
 
 /** Rows of several sources, drawn by their shares of rows. */
-function* mixed(sources: readonly { readonly share: number; readonly rows: Generator<EncodedDialogue> }[], seed: number): Generator<EncodedDialogue> {
+function* mixed(
+  sources: readonly { readonly share: number; readonly rows: Generator<EncodedDialogue> }[],
+  seed: number,
+): Generator<EncodedDialogue> {
   for (let i = 0; ; i++) {
     let left = uniform(rng(seed, "mix", i));
     const source = sources.find(({ share }) => (left -= share) < 0) ?? sources[0]!;
@@ -163,7 +187,12 @@ function* shuffled(rows: readonly EncodedDialogue[], seed: number): Generator<En
   for (let pass = 0; ; pass++) for (const index of permutation(rng(seed, "warm-up", pass), rows.length)) yield rows[index]!;
 }
 
-async function train(engine: LocalEngine, stage: StageOptions & { readonly stage: string }, rows: Generator<EncodedDialogue>, report: Report): Promise<void> {
+async function train(
+  engine: LocalEngine,
+  stage: StageOptions & { readonly stage: string },
+  rows: Generator<EncodedDialogue>,
+  report: Report,
+): Promise<void> {
   for (let step = 0; step < stage.steps; step++) {
     const batch: EncodedDialogue[] = [];
     for (let tokens = 0; tokens < stage.tokensPerStep; ) {
@@ -172,7 +201,12 @@ async function train(engine: LocalEngine, stage: StageOptions & { readonly stage
       tokens += row.ids.length;
     }
     const { loss } = await engine.forwardBackward(supervisedBatch(batch, "token-mean"), crossEntropy);
-    const learningRate = learningRateAt(step, { base: stage.learningRate, schedule: "cosine", warmup: Math.min(50, stage.steps / 10), total: stage.steps });
+    const learningRate = learningRateAt(step, {
+      base: stage.learningRate,
+      schedule: "cosine",
+      warmup: Math.min(50, stage.steps / 10),
+      total: stage.steps,
+    });
     await engine.optimStep({ learningRate, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weightDecay: 0.01, maxGradNorm: 1 });
     report({ stage: stage.stage, step: step + 1, steps: stage.steps, loss });
   }

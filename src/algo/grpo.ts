@@ -29,7 +29,8 @@ export function grpo({
   groupSize = 8, clipLow = 0.2, clipHigh = 0.2, klCoef = 0, klEstimator = "k3", reduction = "token-mean",
   scale = "group-sample-std", maskTruncated = false, epochsPerBatch = 1,
 }: GrpoOptions = {}): Algorithm {
-  if (!(groupSize >= 2)) throw new ConfigError(expected("algo.groupSize", "at least 2 for grpo", String(groupSize), "a group baseline needs >= 2 samples"));
+  if (!(groupSize >= 2))
+    throw new ConfigError(expected("algo.groupSize", "at least 2 for grpo", String(groupSize), "a group baseline needs >= 2 samples"));
   return {
     name: "grpo",
     paper: "arXiv:2402.03300",
@@ -49,12 +50,20 @@ export function grpo({
 }
 
 /** sum(weight x (surrogate + klCoef x KL)); metrics are means over the step's tokens. */
-export function grpoLoss({ clipLow, clipHigh, klCoef, klEstimator }: Required<Pick<GrpoOptions, "clipLow" | "clipHigh" | "klCoef" | "klEstimator">>): Loss {
+export function grpoLoss({
+  clipLow,
+  clipHigh,
+  klCoef,
+  klEstimator,
+}: Required<Pick<GrpoOptions, "clipLow" | "clipHigh" | "klCoef" | "klEstimator">>): Loss {
   return {
     key: `grpo/${clipLow}/${clipHigh}/${klCoef}/${klEstimator}`,
     build: (x) => {
       const old = x.field("old");
-      const { loss, ratio, clipped } = clippedSurrogate({ logprobs: x.logprobs, old, advantages: x.field("advantage") }, { low: clipLow, high: clipHigh });
+      const { loss, ratio, clipped } = clippedSurrogate(
+        { logprobs: x.logprobs, old, advantages: x.field("advantage") },
+        { low: clipLow, high: clipHigh },
+      );
       const overTokens = (values: typeof loss): typeof loss => o.div(o.sum(values), x.scalar("tokens"));
       const metrics = {
         clipFraction: overTokens(clipped),
@@ -63,7 +72,10 @@ export function grpoLoss({ clipLow, clipHigh, klCoef, klEstimator }: Required<Pi
       };
       if (klCoef === 0) return { loss: o.sum(o.mul(x.field("weight"), loss)), metrics };
       const kl = klEstimate(x.logprobs, x.field("reference"), klEstimator);
-      return { loss: o.sum(o.mul(x.field("weight"), o.add(loss, o.mul(kl, klCoef)))), metrics: { ...metrics, "kl/reference": overTokens(kl) } };
+      return {
+        loss: o.sum(o.mul(x.field("weight"), o.add(loss, o.mul(kl, klCoef)))),
+        metrics: { ...metrics, "kl/reference": overTokens(kl) },
+      };
     },
   };
 }

@@ -30,7 +30,7 @@ const environments: Readonly<Record<string, EnvFactory>> = {
 export function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Env {
   const factory = Object.hasOwn(environments, name) ? environments[name] : undefined;
   if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${Object.keys(environments).join(", ")}`, name));
-  return factory(options as JsonObject);
+  return factory(options);
 }
 
 function wholeOf(options: JsonObject, key: string, fallback: number): number {

@@ -21,7 +21,11 @@ export interface CollectOptions {
 }
 
 /** `groupSize` graded rollouts of every task, in the order of the tasks. */
-export async function collectGroups(env: Env, tasks: readonly Task[], { policy, ...options }: CollectOptions & { readonly policy: Policy }): Promise<Group[]> {
+export async function collectGroups(
+  env: Env,
+  tasks: readonly Task[],
+  { policy, ...options }: CollectOptions & { readonly policy: Policy },
+): Promise<Group[]> {
   const { groupSize, seed, stage, step, signal } = options;
   const total = tasks.length * groupSize;
   let done = 0;

@@ -46,7 +46,10 @@ const grpo = z.strictObject({
   epochsPerBatch,
 });
 
-const sft = z.strictObject({ name: z.literal("sft"), reduction: oneOf(["token-mean", "sequence-mean"], "token-mean", "what the summed loss is divided by") });
+const sft = z.strictObject({
+  name: z.literal("sft"),
+  reduction: oneOf(["token-mean", "sequence-mean"], "token-mean", "what the summed loss is divided by"),
+});
 
 const rollout = z.strictObject({
   tasksPerStep: whole({ min: 1, max: 65_536 }, 8, "prompts of one step"),

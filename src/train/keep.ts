@@ -29,7 +29,7 @@ export interface RunContext {
   readonly signal?: AbortSignal;
 }
 
-export interface KeptStep {
+interface KeptStep {
   readonly step: number;
   readonly tasks: readonly string[];
   readonly rollouts: readonly string[];
@@ -72,18 +72,38 @@ export class StepKeeper {
     const last = step === config.train.steps;
     const checkpointed = last || step % config.train.checkpointEvery === 0;
     const skipped = update === null ? "no group has a gradient" : broken;
-    const entry = { step, version, tasks, rollouts, ...(skipped === undefined ? {} : { skipped }), ...(checkpointed ? { checkpoint: checkpointName(step) } : {}) };
+    const entry = {
+      step,
+      version,
+      tasks,
+      rollouts,
+      ...(skipped === undefined ? {} : { skipped }),
+      ...(checkpointed ? { checkpoint: checkpointName(step) } : {}),
+    };
     await run.commitStep({ entry, metrics, trajectories });
     observer.onStep?.(metrics);
     if (broken !== undefined) observer.onNote?.(`step ${step}: ${broken}; the weights were not changed`);
     if (this.#failures >= patience) {
-      throw new PolicyError(expected(`the last ${patience} steps`, "finite gradients", broken!, "lower optim.learningRate; the weights are those before these steps"));
+      throw new PolicyError(
+        expected(
+          `the last ${patience} steps`,
+          "finite gradients",
+          broken!,
+          "lower optim.learningRate; the weights are those before these steps",
+        ),
+      );
     }
     const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
     if (due) await this.#evaluate(step);
     if (!checkpointed) return;
     const score = due && this.#evaluation !== undefined ? { score: this.#evaluation.score } : {};
-    await writeCheckpoint(run, { step, save: (folder) => policy.engine.save(folder), extra: {}, keep: config.train.keepCheckpoints, ...score });
+    await writeCheckpoint(run, {
+      step,
+      save: (folder) => policy.engine.save(folder),
+      extra: {},
+      keep: config.train.keepCheckpoints,
+      ...score,
+    });
   }
 
   /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
@@ -109,5 +129,7 @@ export class StepKeeper {
 /** What was not finite, if no optimiser step of the update took effect. */
 function brokenGradient({ optim }: UpdateResult): string | undefined {
   const first = optim[0];
-  return first?.type === "skipped" && optim.every(({ type }) => type === "skipped") ? `the gradient of ${first.tensor} is ${String(first.value)}` : undefined;
+  return first?.type === "skipped" && optim.every(({ type }) => type === "skipped")
+    ? `the gradient of ${first.tensor} is ${String(first.value)}`
+    : undefined;
 }

@@ -5,13 +5,13 @@ import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { ConfigError, expected, messageOf } from "../errors.ts";
 import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../loop/batch/dialogue.ts";
 import { tasksOfStep } from "../loop/prompt/order.ts";
-import type { JsonObject, Message, TaskSource, ToolSpec } from "../types.ts";
+import type { Message, TaskSource } from "../types.ts";
 import type { SupervisedAlgorithm } from "../algo/sft.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { StepKeeper, type RunContext } from "./keep.ts";
 import { updatePolicy, updateMetrics } from "./update.ts";
 
-export interface OfflineRun extends RunContext {
+interface OfflineRun extends RunContext {
   readonly algorithm: SupervisedAlgorithm;
   readonly rows: readonly EncodedDialogue[];
 }
@@ -19,7 +19,16 @@ export interface OfflineRun extends RunContext {
 const callSchema = z.looseObject({ id: z.string().optional(), name: z.string(), arguments: z.record(z.string(), z.json()) });
 const rowSchema = z.looseObject({
   messages: z
-    .array(z.looseObject({ role: z.enum(["system", "user", "assistant", "tool"]), content: z.string().default(""), toolCalls: z.array(callSchema).optional(), reasoning: z.string().optional(), toolCallId: z.string().optional(), name: z.string().optional() }))
+    .array(
+      z.looseObject({
+        role: z.enum(["system", "user", "assistant", "tool"]),
+        content: z.string().default(""),
+        toolCalls: z.array(callSchema).optional(),
+        reasoning: z.string().optional(),
+        toolCallId: z.string().optional(),
+        name: z.string().optional(),
+      }),
+    )
     .min(2),
   tools: z.array(z.looseObject({ name: z.string(), description: z.string(), parameters: z.record(z.string(), z.json()) })).optional(),
 });
@@ -34,7 +43,14 @@ export function readDialogues(path: string, renderer: ChatRenderer, contextLengt
   }
   const rows = text.split("\n").flatMap((line, i) => (line.trim() === "" ? [] : dialogueRows(line, `${path} line ${i + 1}`, renderer)));
   const long = rows.findIndex(({ ids }) => ids.length > contextLength);
-  if (long >= 0) throw new ConfigError(expected(`data ${path} dialogue ${long + 1}`, `at most ${contextLength} tokens (the model's context)`, String(rows[long]!.ids.length)));
+  if (long >= 0)
+    throw new ConfigError(
+      expected(
+        `data ${path} dialogue ${long + 1}`,
+        `at most ${contextLength} tokens (the model's context)`,
+        String(rows[long]!.ids.length),
+      ),
+    );
   if (rows.length === 0) throw new ConfigError(expected(`data ${path}`, "at least one dialogue", "none"));
   return rows;
 }
@@ -49,17 +65,29 @@ function dialogueRows(line: string, where: string, renderer: ChatRenderer): Enco
   const parsed = rowSchema.safeParse(value);
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!;
-    throw new ConfigError(expected(where, 'a dialogue {"messages": [{role, content}, ...]}', `${issue.path.join(".") || "the row"}: ${issue.message}`));
+    throw new ConfigError(
+      expected(where, 'a dialogue {"messages": [{role, content}, ...]}', `${issue.path.join(".") || "the row"}: ${issue.message}`),
+    );
   }
-  const messages = parsed.data.messages.map(({ role, content, toolCalls, reasoning, toolCallId, name }): Message => ({
-    role,
-    content,
-    ...(toolCalls === undefined ? {} : { toolCalls: toolCalls.map((call, i) => ({ id: call.id ?? `call-${i + 1}`, name: call.name, arguments: call.arguments as JsonObject })) }),
-    ...(reasoning === undefined ? {} : { reasoning }),
-    ...(toolCallId === undefined ? {} : { toolCallId }),
-    ...(name === undefined ? {} : { name }),
-  }));
-  return encodeDialogue(renderer, { messages, tools: (parsed.data.tools ?? []) as readonly ToolSpec[] }, where);
+  const messages = parsed.data.messages.map(
+    ({ role, content, toolCalls, reasoning, toolCallId, name }): Message => ({
+      role,
+      content,
+      ...(toolCalls === undefined
+        ? {}
+        : {
+            toolCalls: toolCalls.map((call, i) => ({
+              id: call.id ?? `call-${i + 1}`,
+              name: call.name,
+              arguments: call.arguments,
+            })),
+          }),
+      ...(reasoning === undefined ? {} : { reasoning }),
+      ...(toolCallId === undefined ? {} : { toolCallId }),
+      ...(name === undefined ? {} : { name }),
+    }),
+  );
+  return encodeDialogue(renderer, { messages, tools: parsed.data.tools ?? [] }, where);
 }
 
 /** Trains until `config.train.steps` steps of `rollout.tasksPerStep` dialogues are committed. */
@@ -81,7 +109,14 @@ export async function trainOffline(offline: OfflineRun): Promise<Evaluation | un
     });
     const seconds = (performance.now() - started) / 1000;
     const metrics = { step, ...updateMetrics(update), "batch/tokens": batch.scalars["tokens"]!, "seconds/update": seconds };
-    await keeper.keep({ step, tasks: tasks.map(({ id }) => `dialogue ${Number(id) + 1}`), rollouts: [], trajectories: [], update, metrics });
+    await keeper.keep({
+      step,
+      tasks: tasks.map(({ id }) => `dialogue ${Number(id) + 1}`),
+      rollouts: [],
+      trajectories: [],
+      update,
+      metrics,
+    });
   }
   return keeper.evaluation;
 }

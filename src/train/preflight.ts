@@ -7,25 +7,38 @@ import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { playScripted } from "../loop/rollout/scripted.ts";
 import type { Env, Message, Task, Verdict } from "../types.ts";
 
-export interface PreflightResult {
+interface PreflightResult {
   /** Tasks whose reference solution was graded; 0 if the environment has none. */
   readonly references: number;
   readonly longestPrompt: number;
 }
 
-const said = (verdict: Verdict): string => (verdict.type === "scored" ? `score ${verdict.score} (${verdict.explanation})` : `${verdict.type}: ${verdict.reason}`);
+const said = (verdict: Verdict): string =>
+  verdict.type === "scored" ? `score ${verdict.score} (${verdict.explanation})` : `${verdict.type}: ${verdict.reason}`;
 
 /** Checks grader and prompts on the given tasks; throws one line that names the task and what it got. */
-export async function preflight(env: Env, tasks: readonly Task[], { renderer, contextLength, maxTokens }: { renderer: ChatRenderer; contextLength: number; maxTokens: number }): Promise<PreflightResult> {
+export async function preflight(
+  env: Env,
+  tasks: readonly Task[],
+  { renderer, contextLength, maxTokens }: { renderer: ChatRenderer; contextLength: number; maxTokens: number },
+): Promise<PreflightResult> {
   let longestPrompt = 0;
   for (const task of tasks) {
     if (env.reference !== undefined) await checkReference(env, task, env.reference(task));
     await checkEmptyAnswers(env, task);
-    const length = renderer.start(task.prompt, env.tools.map(({ spec }) => spec)).ids.length;
+    const length = renderer.start(
+      task.prompt,
+      env.tools.map(({ spec }) => spec),
+    ).ids.length;
     longestPrompt = Math.max(longestPrompt, length);
     if (length + maxTokens > contextLength) {
       throw new ConfigError(
-        expected(`task ${task.id}`, `a prompt of at most ${contextLength - maxTokens} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`, String(length), "shorten it or lower rollout.maxTokens"),
+        expected(
+          `task ${task.id}`,
+          `a prompt of at most ${contextLength - maxTokens} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`,
+          String(length),
+          "shorten it or lower rollout.maxTokens",
+        ),
       );
     }
   }
@@ -33,10 +46,18 @@ export async function preflight(env: Env, tasks: readonly Task[], { renderer, co
 }
 
 async function checkReference(env: Env, task: Task, solution: readonly Message[]): Promise<void> {
-  if (solution.length === 0) throw new EnvError(expected(`preflight: reference of task ${task.id}`, "at least one assistant message", "none"));
+  if (solution.length === 0)
+    throw new EnvError(expected(`preflight: reference of task ${task.id}`, "at least one assistant message", "none"));
   const { verdict } = await playScripted(env, task, solution);
   if (verdict.type === "scored" && verdict.score >= 1) return;
-  throw new RewardError(expected(`preflight: reference solution of task ${task.id}`, "score 1", said(verdict), "the grader or the reference is wrong; nothing could be learned"));
+  throw new RewardError(
+    expected(
+      `preflight: reference solution of task ${task.id}`,
+      "score 1",
+      said(verdict),
+      "the grader or the reference is wrong; nothing could be learned",
+    ),
+  );
 }
 
 /** Nothing, a blank and the question back: whoever pays for these pays for nothing. */

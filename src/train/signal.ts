@@ -43,7 +43,14 @@ export class SignalDetector {
     if (this.#recent.length < window) return undefined;
     const average = (key: keyof SignalMeasures): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
     if (average("unscorable") > 0.2) {
-      throw new RewardError(expected(`rewards of the last ${window} steps`, "at most 20 % unscored rollouts", `${percent(average("unscorable"))}`, `the most common reason: ${commonReason(groups)}`));
+      throw new RewardError(
+        expected(
+          `rewards of the last ${window} steps`,
+          "at most 20 % unscored rollouts",
+          `${percent(average("unscorable"))}`,
+          `the most common reason: ${commonReason(groups)}`,
+        ),
+      );
     }
     if (this.#told || average("fracZeroStd") < 1) return undefined;
     this.#told = true;

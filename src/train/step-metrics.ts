@@ -6,7 +6,7 @@ import type { MetricsRow } from "./record/metrics.ts";
 import type { SignalMeasures } from "./signal.ts";
 import { updateMetrics, type UpdateResult } from "./update.ts";
 
-export interface StepFacts {
+interface StepFacts {
   readonly step: number;
   readonly groups: readonly Group[];
   readonly built: BuiltBatch;
@@ -29,7 +29,9 @@ export function stepMetrics({ step, groups, built, signals, update, seconds }: S
     unscorable: signals.unscorable,
     "length/mean": meanTokens,
     "length/max": Math.max(...members.map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0)),
-    "length/finished": mean(members.filter(({ trajectory }) => !isTruncated(trajectory)).map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0)),
+    "length/finished": mean(
+      members.filter(({ trajectory }) => !isTruncated(trajectory)).map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0),
+    ),
     ...measures,
     "batch/tokens": built.tokens,
     "batch/rows": built.batch === null ? 0 : built.batch.units.reduce((sum, { rows }) => sum + rows.length, 0),
@@ -40,7 +42,8 @@ export function stepMetrics({ step, groups, built, signals, update, seconds }: S
   };
 }
 
-const scoresOf = (members: readonly Scored[]): number[] => members.flatMap(({ verdict }) => (verdict.type === "scored" ? [verdict.score as number] : []));
+const scoresOf = (members: readonly Scored[]): number[] =>
+  members.flatMap(({ verdict }) => (verdict.type === "scored" ? [verdict.score as number] : []));
 
 /** Sample standard deviation over the whole batch; 0 for fewer than two. */
 function deviation(scores: readonly number[]): number {

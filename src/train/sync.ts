@@ -13,7 +13,7 @@ import { SignalDetector, signalOf } from "./signal.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import { updatePolicy } from "./update.ts";
 
-export interface SyncRun extends RunContext {
+interface SyncRun extends RunContext {
   readonly env: Env;
   readonly algorithm: Algorithm;
 }
@@ -31,7 +31,16 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
     const started = performance.now();
     const tasks = tasksOfStep(source, { seed, step, count: rollout.tasksPerStep });
     const onRollout = (done: number, total: number): void => observer.onRollout?.(done, total, "train");
-    const groups = await collectGroups(env, tasks, { ...rollout, ...abort, policy, seed, step, stage: "train", groupSize: algorithm.groupSize, onRollout });
+    const groups = await collectGroups(env, tasks, {
+      ...rollout,
+      ...abort,
+      policy,
+      seed,
+      step,
+      stage: "train",
+      groupSize: algorithm.groupSize,
+      onRollout,
+    });
     const sampled = performance.now();
     const credits = algorithm.credit(groups);
     const built = buildBatch(credits, batchOptions(sync));
@@ -39,7 +48,8 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
     const warning = detector.observe(signals, groups);
     if (warning !== undefined) observer.onNote?.(warning);
     const schedule = { updates: (step - 1) * algorithm.epochsPerBatch, totalUpdates: config.train.steps * algorithm.epochsPerBatch };
-    const update = built.batch === null ? null : await updatePolicy(policy.engine, built.batch, { algorithm, optim, ...schedule, ...abort });
+    const update =
+      built.batch === null ? null : await updatePolicy(policy.engine, built.batch, { algorithm, optim, ...schedule, ...abort });
     const seconds = { rollout: (sampled - started) / 1000, update: (performance.now() - sampled) / 1000 };
     const members = groups.flatMap((group, g) => group.members.map((scored, i) => ({ scored, credit: credits[g]![i] ?? null })));
     await keeper.keep({

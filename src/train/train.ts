@@ -39,7 +39,10 @@ export interface TrainResult {
 const preflightTasks = 16;
 
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
-export async function train(input: TrainConfigInput, { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {}): Promise<TrainResult> {
+export async function train(
+  input: TrainConfigInput,
+  { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+): Promise<TrainResult> {
   const config = parseTrainConfig(input);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
   const made = plan(config, await checkedFacts(config, environment));
@@ -51,9 +54,20 @@ export async function train(input: TrainConfigInput, { env, runsFolder = "runs",
   await using policy = await openTrainable(config, algorithm?.needsReference ?? false);
   if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
   else await policy.engine.publish();
-  const context = { config, policy, run, observer, ...(environment === undefined ? {} : { env: environment }), ...(signal === undefined ? {} : { signal }) };
+  const context = {
+    config,
+    policy,
+    run,
+    observer,
+    ...(environment === undefined ? {} : { env: environment }),
+    ...(signal === undefined ? {} : { signal }),
+  };
   const evaluation = await (algo.name === "sft"
-    ? trainOffline({ ...context, algorithm: sft({ reduction: algo.reduction }), rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength) })
+    ? trainOffline({
+        ...context,
+        algorithm: sft({ reduction: algo.reduction }),
+        rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength),
+      })
     : trainSync({ ...context, env: environment!, algorithm: algorithm! }));
   return { folder: run.folder, steps: run.lastStep, evaluation };
 }
@@ -63,7 +77,7 @@ function grpoOf({ name: _, ...options }: Extract<TrainConfig["algo"], { name: "g
 }
 
 /** LoRA settings by our own names. */
-export function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
+function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
   if (model.adapter !== "lora") return undefined;
   return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
 }
@@ -87,7 +101,8 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined): Promise<
     const source = env?.tasks("train");
     const lora = loraOf(config.model);
     const size = (shape: readonly number[]): number => shape.reduce((x, y) => x * y, 1);
-    const trainable = lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
+    const trainable =
+      lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
     if (env !== undefined && source !== undefined) {
       const some = Array.from({ length: Math.min(preflightTasks, source.size) }, (_, i) => source.at(i));
       await preflight(env, some, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens });

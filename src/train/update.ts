@@ -4,7 +4,7 @@ import { learningRateAt } from "../loop/update/schedule.ts";
 import type { Algorithm, Batch, Engine, ForwardBackwardResult, OptimResult, TrainRow } from "../types.ts";
 import type { TrainConfig } from "./config.ts";
 
-export interface UpdateOptions {
+interface UpdateOptions {
   readonly algorithm: Pick<Algorithm, "loss" | "needsReference" | "epochsPerBatch">;
   readonly optim: TrainConfig["optim"];
   /** Optimiser steps of the whole run, for the schedule. */
@@ -40,10 +40,22 @@ export async function updatePolicy(engine: Engine, batch: Batch, options: Update
       first = result;
       samplerGap = gapOf(ready, result);
       if (!(samplerGap <= largestGap)) {
-        throw new PolicyError(expected("first pass over fresh samples", `log-probs within ${largestGap} of the sampler's`, String(samplerGap), "sampler and trainer do not mean the same distribution"));
+        throw new PolicyError(
+          expected(
+            "first pass over fresh samples",
+            `log-probs within ${largestGap} of the sampler's`,
+            String(samplerGap),
+            "sampler and trainer do not mean the same distribution",
+          ),
+        );
       }
     }
-    learningRate = learningRateAt(options.updates + epoch, { base: optim.learningRate, schedule: optim.schedule, warmup: optim.warmupSteps, total: totalUpdates });
+    learningRate = learningRateAt(options.updates + epoch, {
+      base: optim.learningRate,
+      schedule: optim.schedule,
+      warmup: optim.warmupSteps,
+      total: totalUpdates,
+    });
     results.push(await engine.optimStep({ ...optim, learningRate }));
   }
   return { first: first!, optim: results, learningRate, samplerGap };

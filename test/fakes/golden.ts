@@ -22,7 +22,9 @@ export async function goldenTensors(path: string): Promise<Map<string, Float32Ar
 }
 
 /** A tiny random checkpoint; it has no tokenizer, so the weights are opened directly. */
-export async function goldenModel(name: string): Promise<{ family: Family; architecture: Architecture; parameters: Map<string, HostTensor> }> {
+export async function goldenModel(
+  name: string,
+): Promise<{ family: Family; architecture: Architecture; parameters: Map<string, HostTensor> }> {
   const folder = join(goldenFolder, "models", name);
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as JsonObject;
   const family = familyOf(config);

@@ -27,7 +27,7 @@ export interface Architecture {
   readonly tied: boolean;
 }
 
-export type RopeScaling =
+type RopeScaling =
   | { readonly type: "none" }
   | { readonly type: "linear"; readonly factor: number }
   | { readonly type: "llama3"; readonly factor: number; readonly low: number; readonly high: number; readonly original: number };

@@ -11,7 +11,7 @@ import type { Architecture } from "./architecture.ts";
 export type Weights = (name: string) => Tensor | undefined;
 
 /** What a block needs beside its weights. B = groups x perGroup rows of T tokens. */
-export interface BlockContext {
+interface BlockContext {
   readonly architecture: Architecture;
   /** [B, T] int64. */
   readonly positions: Tensor;
@@ -112,7 +112,8 @@ function attention(q: Tensor, own: { keys: Tensor; values: Tensor }, c: BlockCon
   // first has a single row and copies it otherwise. Else one product for all query heads of a key head, over all rows of a group.
   const single = tokens === 1 && perGroup === 1;
   const over = (x: Tensor): Tensor => o.reshape(x, single ? [batch, kvHeads, 1, length, headDim] : [groups, 1, kvHeads, length, headDim]);
-  const shaped = (x: Tensor, last: Dim): Tensor => o.reshape(x, single ? [batch, kvHeads, repeat, 1, last] : [groups, perGroup, kvHeads, stacked, last]);
+  const shaped = (x: Tensor, last: Dim): Tensor =>
+    o.reshape(x, single ? [batch, kvHeads, repeat, 1, last] : [groups, perGroup, kvHeads, stacked, last]);
   const scaled = single ? o.mul(q, alpha) : q; // only a plain product has the short cut
   const pastScores = o.matmul(shaped(scaled, headDim), over(keys), { transB: true, alpha: single ? 1 : alpha });
   const all = o.concat([o.reshape(pastScores, [batch, heads, tokens, length]), o.reshape(ownScores, [batch, heads, tokens, tokens])], -1);
@@ -128,10 +129,21 @@ function attention(q: Tensor, own: { keys: Tensor; values: Tensor }, c: BlockCon
  * hidden [N, hidden] -> logits [N, vocabulary] divided by the temperature; the final norm is applied here, to the chosen rows
  * only, and the division to the hidden state (N x hidden numbers instead of N x vocabulary).
  */
-export function head(hidden: Tensor, w: Weights, { architecture, inverseTemperature }: { architecture: Architecture; inverseTemperature: Tensor }): Tensor {
+export function head(
+  hidden: Tensor,
+  w: Weights,
+  { architecture, inverseTemperature }: { architecture: Architecture; inverseTemperature: Tensor },
+): Tensor {
   const normed = o.mul(norm(hidden, w, { name: "finalNorm", architecture }), inverseTemperature);
   return o.matmul(normed, need(w, architecture.tied ? "embed.weight" : "head.weight"), { transB: true });
 }
 
 /** The names that every program of this model uses for its sizes. */
-export const sizes = { groups: dim("P"), perGroup: dim("G"), tokens: dim("T"), past: dim("S"), table: dim("R"), selected: dim("N") } as const;
+export const sizes = {
+  groups: dim("P"),
+  perGroup: dim("G"),
+  tokens: dim("T"),
+  past: dim("S"),
+  table: dim("R"),
+  selected: dim("N"),
+} as const;

@@ -6,7 +6,7 @@ import type { Family } from "./architecture.ts";
 import { writeSafetensors, type WrittenType } from "./files/safetensors.ts";
 import { storedTensors, type Parameters } from "./parameters.ts";
 
-export interface ModelToWrite {
+interface ModelToWrite {
   readonly family: Family;
   readonly parameters: Parameters;
   readonly config: JsonObject;
@@ -20,10 +20,14 @@ export interface ModelToWrite {
 export async function writeModelFolder(folder: string, model: ModelToWrite): Promise<void> {
   await mkdir(folder, { recursive: true });
   const type = model.type ?? "F32";
-  const json = async (name: string, value: JsonObject): Promise<void> => writeFile(join(folder, name), `${JSON.stringify(value, null, 1)}\n`);
+  const json = async (name: string, value: JsonObject): Promise<void> =>
+    writeFile(join(folder, name), `${JSON.stringify(value, null, 1)}\n`);
   await json("config.json", { ...model.config, torch_dtype: type === "F16" ? "float16" : "float32" });
   await json("tokenizer.json", model.tokenizer);
   await json("tokenizer_config.json", model.tokenizerConfig);
   if (model.generationConfig !== undefined) await json("generation_config.json", model.generationConfig);
-  await writeSafetensors(join(folder, "model.safetensors"), storedTensors(model.family, model.parameters), { metadata: { format: "pt" }, type });
+  await writeSafetensors(join(folder, "model.safetensors"), storedTensors(model.family, model.parameters), {
+    metadata: { format: "pt" },
+    type,
+  });
 }

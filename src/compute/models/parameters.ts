@@ -9,13 +9,13 @@ import { llama } from "./families/llama.ts";
 import { qwen2 } from "./families/qwen2.ts";
 import { qwen3 } from "./families/qwen3.ts";
 
-export const families: readonly Family[] = [gpt2, llama, qwen2, qwen3];
+const families: readonly Family[] = [gpt2, llama, qwen2, qwen3];
 
 /** Parameters by our names; matrices are [out, in]. */
 export type Parameters = ReadonlyMap<string, HostTensor>;
 
 /** What loading needs of a checkpoint (see files/weight-source.ts). */
-export interface TensorReader {
+interface TensorReader {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, { readonly shape: readonly number[] }>;
   read(name: string): Promise<Float32Array>;
@@ -25,7 +25,9 @@ export interface TensorReader {
 export function familyOf(config: JsonObject): Family {
   const architecture = Array.isArray(config["architectures"]) ? String(config["architectures"][0]) : undefined;
   const type = typeof config["model_type"] === "string" ? config["model_type"] : undefined;
-  const found = families.find((f) => (architecture === undefined ? f.modelTypes.includes(type ?? "") : f.architectures.includes(architecture)));
+  const found = families.find((f) =>
+    architecture === undefined ? f.modelTypes.includes(type ?? "") : f.architectures.includes(architecture),
+  );
   if (found === undefined) {
     const known = families.flatMap((f) => f.architectures).join(", ");
     throw new ModelError(expected("config.json architectures", `one of ${known}`, architecture ?? type ?? "nothing"));
@@ -71,9 +73,13 @@ export async function loadParameters(family: Family, architecture: Architecture,
     const stored = family.storedAs(name);
     const file = source.tensors.get(stored.name) === undefined ? stripPrefix(source, stored.name) : stored.name;
     const info = file === undefined ? undefined : source.tensors.get(file);
-    if (file === undefined || info === undefined) throw new ModelError(expected(source.path, `tensor ${stored.name}`, "none of that name", "the file is not a checkpoint of this architecture"));
+    if (file === undefined || info === undefined)
+      throw new ModelError(
+        expected(source.path, `tensor ${stored.name}`, "none of that name", "the file is not a checkpoint of this architecture"),
+      );
     const whole = storedShape(shape, stored);
-    if (info.shape.join() !== whole.join()) throw new ModelError(expected(`${source.path} ${file}`, `shape [${whole.join(", ")}]`, `[${info.shape.join(", ")}]`));
+    if (info.shape.join() !== whole.join())
+      throw new ModelError(expected(`${source.path} ${file}`, `shape [${whole.join(", ")}]`, `[${info.shape.join(", ")}]`));
     if (held?.name !== file) held = { name: file, data: await source.read(file) };
     parameters.set(name, new HostTensor(fromStored(held.data, shape, stored), shape));
     if (stored.part === undefined) held = undefined;
@@ -104,7 +110,10 @@ function fromStored(data: Float32Array, shape: readonly number[], { transposed =
 }
 
 /** The checkpoint's own tensors from our parameters, for export; fused tensors are put together again. */
-export function* storedTensors(family: Family, parameters: Parameters): Generator<{ name: string; shape: readonly number[]; data: Float32Array }> {
+export function* storedTensors(
+  family: Family,
+  parameters: Parameters,
+): Generator<{ name: string; shape: readonly number[]; data: Float32Array }> {
   const done = new Set<string>();
   for (const name of parameters.keys()) {
     const stored = family.storedAs(name);

@@ -8,7 +8,8 @@ import { openRenderer, type ChatRenderer } from "../text/renderer.ts";
 import { openTokenizer } from "../text/tokenizer.ts";
 import { LocalEngine, type LocalEngineOptions } from "./local/engine.ts";
 
-export interface OpenPolicyOptions extends OpenModelOptions, Partial<Omit<LocalEngineOptions, "name" | "architecture" | "parameters" | "decode">> {}
+export interface OpenPolicyOptions
+  extends OpenModelOptions, Partial<Omit<LocalEngineOptions, "name" | "architecture" | "parameters" | "decode">> {}
 
 export interface OpenedPolicy extends AsyncDisposable {
   readonly engine: LocalEngine;
@@ -18,7 +19,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 /** What a model is, without its weights. */
-export interface ModelFacts {
+interface ModelFacts {
   readonly files: ModelFiles;
   readonly family: Family;
   readonly architecture: Architecture;
@@ -43,20 +44,35 @@ export function rendererOf(files: Pick<ModelFiles, "name" | "tokenizer" | "token
 }
 
 /** Opens a model folder, file or pulled hub id for sampling and, as `train` says, for training. */
-export async function openPolicy(spec: string, { train = { type: "none" }, cacheDir, revision, ...options }: OpenPolicyOptions = {}): Promise<OpenedPolicy> {
-  const { files, family, architecture } = await readModelFacts(spec, { ...(cacheDir === undefined ? {} : { cacheDir }), ...(revision === undefined ? {} : { revision }) });
+export async function openPolicy(
+  spec: string,
+  { train = { type: "none" }, cacheDir, revision, ...options }: OpenPolicyOptions = {},
+): Promise<OpenedPolicy> {
+  const { files, family, architecture } = await readModelFacts(spec, {
+    ...(cacheDir === undefined ? {} : { cacheDir }),
+    ...(revision === undefined ? {} : { revision }),
+  });
   try {
     const renderer = rendererOf(files);
     const { tokenizer } = renderer;
     if (tokenizer.size > architecture.vocabulary) {
-      throw new ConfigError(expected(`model ${files.name}`, `a tokenizer of at most ${architecture.vocabulary} ids`, `${tokenizer.size}`, "tokenizer and weights are of different models"));
+      throw new ConfigError(
+        expected(
+          `model ${files.name}`,
+          `a tokenizer of at most ${architecture.vocabulary} ids`,
+          `${tokenizer.size}`,
+          "tokenizer and weights are of different models",
+        ),
+      );
     }
     const parameters = await loadParameters(family, architecture, files.weights);
     const decode = (ids: readonly number[]): string => tokenizer.decode([...ids]);
     const engine = LocalEngine.open({ ...options, name: files.name, architecture, parameters, train, decode });
     const { name, config, tokenizer: tokenizerJson, tokenizerConfig, generationConfig } = files;
     return {
-      engine, renderer, family,
+      engine,
+      renderer,
+      family,
       files: { name, config, tokenizer: tokenizerJson, tokenizerConfig, generationConfig },
       [Symbol.asyncDispose]: () => engine.close(),
     };

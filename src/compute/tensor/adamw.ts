@@ -17,7 +17,7 @@ export interface AdamWState {
   readonly decay: number;
 }
 
-export interface AdamWStep {
+interface AdamWStep {
   readonly learningRate: number;
   readonly beta1: number;
   readonly beta2: number;

@@ -11,7 +11,7 @@ export type BinaryOp = "add" | "sub" | "mul" | "div" | "pow" | "max" | "min";
 export type CompareOp = "less" | "greater" | "equal";
 
 /** Attributes of every operation. Tables over `OpName` (gradients, lowering) are complete by type. */
-export type OpAttributes = { readonly [K in UnaryOp | BinaryOp | CompareOp]: Record<never, never> } & {
+type OpAttributes = { readonly [K in UnaryOp | BinaryOp | CompareOp]: Record<never, never> } & {
   readonly input: { readonly name: string };
   readonly constant: { readonly value: number };
   readonly where: Record<never, never>;

@@ -17,7 +17,8 @@ export class HostTensor {
 
   constructor(data: HostArray, shape: readonly number[]) {
     const size = shape.reduce((a, b) => a * b, 1);
-    if (size !== data.length) throw new RangeError(expected("HostTensor", `${size} elements for shape [${shape.join(", ")}]`, String(data.length)));
+    if (size !== data.length)
+      throw new RangeError(expected("HostTensor", `${size} elements for shape [${shape.join(", ")}]`, String(data.length)));
     this.data = data;
     this.shape = shape;
     this.dtype = data instanceof Float32Array ? "float32" : data instanceof BigInt64Array ? "int64" : "bool";
@@ -70,7 +71,12 @@ export class Pool {
       buffer = new ArrayBuffer(wanted);
       this.bytes += wanted;
     }
-    const array = dtype === "float32" ? new Float32Array(buffer, 0, size) : dtype === "int64" ? new BigInt64Array(buffer, 0, size) : new Uint8Array(buffer, 0, size);
+    const array =
+      dtype === "float32"
+        ? new Float32Array(buffer, 0, size)
+        : dtype === "int64"
+          ? new BigInt64Array(buffer, 0, size)
+          : new Uint8Array(buffer, 0, size);
     return new HostTensor(array, shape);
   }
 

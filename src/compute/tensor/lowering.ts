@@ -10,7 +10,7 @@ const { onnx } = onnxProto;
 const elementTypes: Record<DType, number> = { float32: 1, int64: 7, bool: 9 };
 const contributed = "com.microsoft";
 
-export interface ProgramInput {
+interface ProgramInput {
   readonly name: string;
   readonly shape: Shape;
   readonly dtype: DType;
@@ -45,7 +45,11 @@ export class Emitter {
     return this.names.get(x)!;
   }
 
-  emit(type: string, inputs: readonly string[], options: { output?: string; domain?: string; attributes?: Record<string, Attribute> } = {}): string {
+  emit(
+    type: string,
+    inputs: readonly string[],
+    options: { output?: string; domain?: string; attributes?: Record<string, Attribute> } = {},
+  ): string {
     const output = options.output ?? `t${this.#fresh++}`;
     if (options.output === undefined) this.#renamable.add(output);
     const attribute = Object.entries(options.attributes ?? {}).map(([name, value]) => {
@@ -71,6 +75,10 @@ export class Emitter {
       made.output = made.output.map((used) => (used === inner ? name : used));
     }
     for (const [other, known] of this.names) if (known === inner) this.names.set(other, name);
+  }
+
+  inputsOf({ inputs }: { readonly inputs: readonly Tensor[] }): string[] {
+    return inputs.map((x) => this.name(x));
   }
 
   /** A constant int64 vector. */
@@ -122,7 +130,10 @@ function matmul(n: Node<"matmul">, e: Emitter): string {
   if (a.shape.length === 2 && b.shape.length === 2) {
     return e.emit("Gemm", names, { attributes: { transA: Number(transA), transB: Number(transB), alpha: { float: alpha } } });
   }
-  return e.emit("FusedMatMul", names, { domain: contributed, attributes: { transA: Number(transA), transB: Number(transB), alpha: { float: alpha } } });
+  return e.emit("FusedMatMul", names, {
+    domain: contributed,
+    attributes: { transA: Number(transA), transB: Number(transB), alpha: { float: alpha } },
+  });
 }
 
 const reduceByAttribute = (type: string): Rule<"reduceMean" | "reduceMax"> => (n, e) =>
@@ -156,21 +167,30 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
   stopGradient: plain("Identity"),
   cast: (n, e) => e.emit("Cast", [e.name(n.inputs[0]!)], { attributes: { to: elementTypes[n.attributes.to] } }),
   matmul,
-  reduceSum: (n, e) => e.emit("ReduceSum", [e.name(n.inputs[0]!), e.ints(n.attributes.axes)], { attributes: { keepdims: Number(n.attributes.keep) } }),
+  reduceSum: (n, e) =>
+    e.emit("ReduceSum", [e.name(n.inputs[0]!), e.ints(n.attributes.axes)], { attributes: { keepdims: Number(n.attributes.keep) } }),
   reduceMean: reduceByAttribute("ReduceMean"),
   reduceMax: reduceByAttribute("ReduceMax"),
   reshape: (n, e) => e.reshape(e.name(n.inputs[0]!), n.shape),
   transpose: (n, e) => e.emit("Transpose", [e.name(n.inputs[0]!)], { attributes: { perm: n.attributes.permutation } }),
-  slice: (n, e) => e.emit("Slice", [e.name(n.inputs[0]!), e.shape([n.attributes.start], false), e.shape([n.attributes.end], false), e.ints([n.attributes.axis])]),
-  concat: (n, e) => e.emit("Concat", n.inputs.map((x) => e.name(x)), { attributes: { axis: n.attributes.axis } }),
+  slice: (n, e) =>
+    e.emit("Slice", [
+      e.name(n.inputs[0]!),
+      e.shape([n.attributes.start], false),
+      e.shape([n.attributes.end], false),
+      e.ints([n.attributes.axis]),
+    ]),
+  concat: (n, e) => e.emit("Concat", e.inputsOf(n), { attributes: { axis: n.attributes.axis } }),
   expand: (n, e) => e.emit("Expand", [e.name(n.inputs[0]!), e.shape(n.shape, false)]),
   softmax: (n, e) => e.emit("Softmax", [e.name(n.inputs[0]!)], { attributes: { axis: -1 } }),
   cumSum: (n, e) => e.emit("CumSum", [e.name(n.inputs[0]!), e.scalar(n.shape.length - 1, "int64")]),
   argMax: (n, e) => e.emit("ArgMax", [e.name(n.inputs[0]!)], { attributes: { axis: n.shape.length - 1, keepdims: 1 } }),
-  rmsNorm: (n, e) => e.emit("SimplifiedLayerNormalization", n.inputs.map((x) => e.name(x)), { attributes: { axis: -1, epsilon: { float: n.attributes.epsilon } } }),
-  layerNorm: (n, e) => e.emit("LayerNormalization", n.inputs.map((x) => e.name(x)), { attributes: { axis: -1, epsilon: { float: n.attributes.epsilon } } }),
+  rmsNorm: (n, e) =>
+    e.emit("SimplifiedLayerNormalization", e.inputsOf(n), { attributes: { axis: -1, epsilon: { float: n.attributes.epsilon } } }),
+  layerNorm: (n, e) =>
+    e.emit("LayerNormalization", e.inputsOf(n), { attributes: { axis: -1, epsilon: { float: n.attributes.epsilon } } }),
   rotary: contrib("RotaryEmbedding"),
-  gatherRows: (n, e) => e.emit("Gather", n.inputs.map((x) => e.name(x)), { attributes: { axis: 0 } }),
+  gatherRows: (n, e) => e.emit("Gather", e.inputsOf(n), { attributes: { axis: 0 } }),
   scatterRows: (n, e) => {
     const [rows, ids, like] = [n.inputs[0]!, n.inputs[1]!, n.inputs[2]!];
     const flatIds = e.emit("Reshape", [e.name(ids), e.ints([-1, 1])]);
@@ -178,15 +198,22 @@ const rules: { readonly [K in OpName]: Rule<K> } = {
     return e.emit("ScatterND", [e.zeros(like.shape), flatIds, flatRows], { attributes: { reduction: "add" } });
   },
   selectRows: (n, e) => e.emit("Gather", [e.name(n.inputs[0]!), e.name(n.inputs[1]!)], { attributes: { axis: 0 } }),
-  takeLast: (n, e) => e.emit("GatherElements", n.inputs.map((x) => e.name(x)), { attributes: { axis: n.shape.length - 1 } }),
-  addAtLast: (n, e) => e.emit("ScatterElements", n.inputs.map((x) => e.name(x)), { attributes: { axis: n.shape.length - 1, reduction: "add" } }),
+  takeLast: (n, e) => e.emit("GatherElements", e.inputsOf(n), { attributes: { axis: n.shape.length - 1 } }),
+  addAtLast: (n, e) => e.emit("ScatterElements", e.inputsOf(n), { attributes: { axis: n.shape.length - 1, reduction: "add" } }),
   segmentSum: (n, e) =>
-    e.emit("ScatterElements", [e.zeros(n.shape), e.name(n.inputs[1]!), e.name(n.inputs[0]!)], { attributes: { axis: 0, reduction: "add" } }),
+    e.emit("ScatterElements", [e.zeros(n.shape), e.name(n.inputs[1]!), e.name(n.inputs[0]!)], {
+      attributes: { axis: 0, reduction: "add" },
+    }),
 };
 
 const valueInfo = ({ name, shape, dtype }: ProgramInput): object => ({
   name,
-  type: { tensorType: { elemType: elementTypes[dtype], shape: { dim: shape.map((d) => (typeof d === "number" ? { dimValue: d } : { dimParam: d.key })) } } },
+  type: {
+    tensorType: {
+      elemType: elementTypes[dtype],
+      shape: { dim: shape.map((d) => (typeof d === "number" ? { dimValue: d } : { dimParam: d.key })) },
+    },
+  },
 });
 
 interface Emitted {
@@ -200,7 +227,8 @@ function emitGraph(e: Emitter, outputs: Readonly<Record<string, Tensor>>, given:
   for (const [name, x] of Object.entries(given)) e.names.set(x, name);
   const cut = new Set(Object.values(given));
   for (const x of topological(Object.values(outputs), cut)) {
-    if (x.op === "input" || cut.has(x)) inputs.push({ name: x.op === "input" ? x.attributes.name : e.name(x), shape: x.shape, dtype: x.dtype });
+    if (x.op === "input" || cut.has(x))
+      inputs.push({ name: x.op === "input" ? x.attributes.name : e.name(x), shape: x.shape, dtype: x.dtype });
     if (!e.names.has(x)) e.names.set(x, (rules[x.op] as Rule<OpName>)(x, e));
   }
   const results = Object.entries(outputs).map(([name, x]) => ({ name, shape: x.shape, dtype: x.dtype }));

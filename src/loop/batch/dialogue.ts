@@ -3,7 +3,7 @@ import { ConfigError, expected } from "../../errors.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
 import type { Batch, Message, Reduction, TrainRow, ToolSpec } from "../../types.ts";
 
-export interface Dialogue {
+interface Dialogue {
   readonly messages: readonly Message[];
   readonly tools?: readonly ToolSpec[];
 }
@@ -17,7 +17,10 @@ export interface EncodedDialogue {
 /** Encodes a dialogue turn by turn, as a rollout would have made it. Refused (with `where`) if no assistant turn is in it. */
 export function encodeDialogue(renderer: ChatRenderer, { messages, tools = [] }: Dialogue, where: string): EncodedDialogue[] {
   const first = messages.findIndex(({ role }) => role === "assistant");
-  if (first < 1) throw new ConfigError(expected(where, "a prompt and then an assistant message", first === 0 ? "an assistant message first" : "no assistant message"));
+  if (first < 1)
+    throw new ConfigError(
+      expected(where, "a prompt and then an assistant message", first === 0 ? "an assistant message first" : "no assistant message"),
+    );
   let { ids: context, state } = renderer.start(messages.slice(0, first), tools);
   const rows: EncodedDialogue[] = [];
   let ids = [...context];

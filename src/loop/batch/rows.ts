@@ -86,7 +86,9 @@ function trainRow(row: Row, { advantages, weight, where }: { advantages: Float32
     ids.push(...span.ids);
   }
   if (advantages.length !== trained.length || old.length !== trained.length) {
-    throw new PolicyError(expected(where, `${trained.length} advantages and log-probs, one for each sampled token`, `${advantages.length} and ${old.length}`));
+    throw new PolicyError(
+      expected(where, `${trained.length} advantages and log-probs, one for each sampled token`, `${advantages.length} and ${old.length}`),
+    );
   }
   const fields = { advantage: advantages, old: Float32Array.from(old), weight: new Float32Array(trained.length).fill(weight) };
   return { ids: Int32Array.from(ids), trained: Int32Array.from(trained), fields, temperature };

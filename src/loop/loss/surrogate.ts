@@ -2,7 +2,7 @@
 import type { Tensor } from "../../compute/tensor/graph.ts";
 import * as o from "../../compute/tensor/ops.ts";
 
-export interface SurrogateInputs {
+interface SurrogateInputs {
   /** [N] log-probs under the weights being trained. */
   readonly logprobs: Tensor;
   /** [N] log-probs when the tokens were sampled. */

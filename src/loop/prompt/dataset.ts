@@ -27,7 +27,10 @@ export function dataset(path: string, options: DatasetOptions = {}): TaskSource 
 }
 
 /** Tasks from rows in memory. */
-export function tasksFrom(rows: readonly JsonObject[], { name = "rows", ...options }: DatasetOptions & { readonly name?: string } = {}): TaskSource {
+export function tasksFrom(
+  rows: readonly JsonObject[],
+  { name = "rows", ...options }: DatasetOptions & { readonly name?: string } = {},
+): TaskSource {
   if (rows.length === 0) throw new ConfigError(expected(`dataset ${name}`, "at least one row", "none"));
   const tasks = rows.map((row, i) => taskOf(row, `${name} row ${i + 1}`, options));
   return { size: tasks.length, at: (index) => tasks[index]! };
@@ -46,7 +49,9 @@ function parseRow(line: string, where: string): JsonObject {
 function taskOf(row: JsonObject, where: string, { question = "question", needs = [], system }: DatasetOptions): Task {
   const missing = [...(row["messages"] === undefined ? [question] : []), ...needs].find((field) => row[field] === undefined);
   if (missing !== undefined) {
-    throw new ConfigError(expected(where, `a field "${missing}"`, `fields ${Object.keys(row).join(", ")}`, "rename the field or say which one to use"));
+    throw new ConfigError(
+      expected(where, `a field "${missing}"`, `fields ${Object.keys(row).join(", ")}`, "rename the field or say which one to use"),
+    );
   }
   const opening: Message[] = system === undefined ? [] : [{ role: "system", content: system }];
   const id = typeof row["id"] === "string" || typeof row["id"] === "number" ? String(row["id"]) : where;
@@ -56,7 +61,8 @@ function taskOf(row: JsonObject, where: string, { question = "question", needs =
 function promptOf(row: JsonObject, where: string, question: string): Message[] {
   if (row["messages"] === undefined) return [{ role: "user", content: textOf(row[question], `${where} field "${question}"`) }];
   const parsed = z.array(messageSchema).min(1).safeParse(row["messages"]);
-  if (!parsed.success) throw new ConfigError(expected(`${where} field "messages"`, "a list of {role, content}", JSON.stringify(row["messages"]).slice(0, 60)));
+  if (!parsed.success)
+    throw new ConfigError(expected(`${where} field "messages"`, "a list of {role, content}", JSON.stringify(row["messages"]).slice(0, 60)));
   return parsed.data.map(({ role, content }) => ({ role, content }));
 }
 

@@ -7,7 +7,10 @@ import type { Task, TaskSource } from "../../types.ts";
  * Tasks of step `step` (1, 2, 3, ...): the next `count` of the endless sequence of permuted passes. No task is repeated before
  * all were used, none is dropped at the end of a pass, and a resumed run goes on where the sequence was.
  */
-export function tasksOfStep(source: TaskSource, { seed, step, count }: { readonly seed: number; readonly step: number; readonly count: number }): Task[] {
+export function tasksOfStep(
+  source: TaskSource,
+  { seed, step, count }: { readonly seed: number; readonly step: number; readonly count: number },
+): Task[] {
   if (source.size < 1) throw new ConfigError(expected("tasks", "at least one", "none"));
   const orders = new Map<number, readonly number[]>();
   return Array.from({ length: count }, (_, i) => {

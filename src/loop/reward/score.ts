@@ -3,7 +3,11 @@ import { finite, messageOf } from "../../errors.ts";
 import type { Reward, Scored, Trajectory, Verdict } from "../../types.ts";
 
 /** Grades a trajectory. An episode that a fault or the clock ended is not the policy's doing and is not graded. */
-export async function scoreTrajectory(reward: Reward, trajectory: Trajectory, { deadlineSeconds = 60 }: { readonly deadlineSeconds?: number } = {}): Promise<Scored> {
+export async function scoreTrajectory(
+  reward: Reward,
+  trajectory: Trajectory,
+  { deadlineSeconds = 60 }: { readonly deadlineSeconds?: number } = {},
+): Promise<Scored> {
   return { trajectory, verdict: await verdictOf(reward, trajectory, deadlineSeconds) };
 }
 
@@ -20,7 +24,10 @@ async function verdictOf(reward: Reward, trajectory: Trajectory, deadlineSeconds
   }
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Verdict>((resolve) => {
-    timer = setTimeout(() => resolve({ type: "infrastructure", reason: `grader: no verdict within ${deadlineSeconds} s` }), deadlineSeconds * 1000);
+    timer = setTimeout(
+      () => resolve({ type: "infrastructure", reason: `grader: no verdict within ${deadlineSeconds} s` }),
+      deadlineSeconds * 1000,
+    );
   });
   try {
     return checked(await Promise.race([Promise.resolve(reward({ task, messages, turns })), late]));

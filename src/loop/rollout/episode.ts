@@ -13,7 +13,7 @@ export interface Policy {
   readonly renderer: ChatRenderer;
 }
 
-export interface EpisodeOptions {
+interface EpisodeOptions {
   readonly temperature: number;
   /** Tokens of one turn. */
   readonly maxTokens: number;
@@ -25,10 +25,17 @@ export interface EpisodeOptions {
 }
 
 /** Plays one episode. Throws only for faults of the policy (and when the caller aborts); all else is in the trajectory's `end`. */
-export async function playEpisode(env: Env, task: Task, { policy, ...options }: EpisodeOptions & { readonly policy: Policy }): Promise<Trajectory> {
+export async function playEpisode(
+  env: Env,
+  task: Task,
+  { policy, ...options }: EpisodeOptions & { readonly policy: Policy },
+): Promise<Trajectory> {
   const started = performance.now();
   const deadline = new AbortController();
-  const timer = setTimeout(() => deadline.abort(new EnvError(`episode: its deadline of ${options.deadlineSeconds} s has passed`)), options.deadlineSeconds * 1000);
+  const timer = setTimeout(
+    () => deadline.abort(new EnvError(`episode: its deadline of ${options.deadlineSeconds} s has passed`)),
+    options.deadlineSeconds * 1000,
+  );
   const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
   const play = new Play(env, task, policy);
   let end: EpisodeEnd;
@@ -52,7 +59,12 @@ export async function playEpisode(env: Env, task: Task, { policy, ...options }: 
   const id = `${address.stage}-${address.step}/${task.id}/${address.sample}`;
   const { rows, turns, messages, newRows } = play;
   return {
-    id, task, sample: address.sample, turns, messages, end,
+    id,
+    task,
+    sample: address.sample,
+    turns,
+    messages,
+    end,
     rows: rows.map((spans) => ({ spans })),
     measures: { ...measures, newRows, sampledTokens: play.sampledTokens },
     seconds: (performance.now() - started) / 1000,
@@ -118,7 +130,11 @@ class Play {
     this.rows.at(-1)!.push({ kind: "context", ids });
   }
 
-  async #sample(turn: number, maxTokens: number, { options, signal }: { options: EpisodeOptions; signal: AbortSignal }): Promise<SampledSpan> {
+  async #sample(
+    turn: number,
+    maxTokens: number,
+    { options, signal }: { options: EpisodeOptions; signal: AbortSignal },
+  ): Promise<SampledSpan> {
     const { address, temperature } = options;
     const [span] = await this.#policy.engine.sample({
       prompt: [...this.#ids],
@@ -151,7 +167,14 @@ function cutShort({ finish }: SampledSpan): EpisodeEnd | undefined {
 }
 
 function overlong(task: Task, length: number, { engine }: Policy): never {
-  throw new PolicyError(expected(`task ${task.id}`, `a prompt below ${engine.info.contextLength} tokens (the model's context)`, String(length), "leave the task out or shorten it"));
+  throw new PolicyError(
+    expected(
+      `task ${task.id}`,
+      `a prompt below ${engine.info.contextLength} tokens (the model's context)`,
+      String(length),
+      "leave the task out or shorten it",
+    ),
+  );
 }
 
 /** The promise, or a rejection as soon as the signal fires; a late result is dropped. */

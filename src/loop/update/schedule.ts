@@ -1,6 +1,6 @@
 /** Learning-rate schedules, as transformers' `get_scheduler` has them. */
 
-export interface Schedule {
+interface Schedule {
   readonly base: number;
   readonly schedule: "constant" | "linear" | "cosine";
   /** Updates over which the rate rises from 0. */

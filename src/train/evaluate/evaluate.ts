@@ -4,7 +4,7 @@ import type { Env, Scored, Task } from "../../types.ts";
 import { collectGroups, type CollectOptions } from "../collect.ts";
 import { passAtK, wilson, type Interval } from "./statistics.ts";
 
-export interface EvaluateOptions extends Omit<CollectOptions, "stage" | "groupSize"> {
+interface EvaluateOptions extends Omit<CollectOptions, "stage" | "groupSize"> {
   /** Samples of each task; 1 unless pass@k is wanted. */
   readonly samples?: number;
 }
@@ -29,7 +29,11 @@ export interface Evaluation {
 }
 
 /** Plays and grades every task `samples` times. */
-export async function evaluate(env: Env, tasks: readonly Task[], { policy, samples = 1, ...options }: EvaluateOptions & { readonly policy: Policy }): Promise<Evaluation> {
+export async function evaluate(
+  env: Env,
+  tasks: readonly Task[],
+  { policy, samples = 1, ...options }: EvaluateOptions & { readonly policy: Policy },
+): Promise<Evaluation> {
   const started = performance.now();
   const groups = await collectGroups(env, tasks, { ...options, policy, stage: "heldout", groupSize: samples });
   const all = groups.flatMap(({ members }) => members);
@@ -43,7 +47,9 @@ export async function evaluate(env: Env, tasks: readonly Task[], { policy, sampl
     scored: scores.length,
     total: all.length,
     successes: groups.map(({ members }) => succeeded(members[0]!)),
-    passAtK: Object.fromEntries(ks.map((k) => [String(k), mean(groups.map(({ members }) => passAtK(members.length, members.filter(succeeded).length, k)))])),
+    passAtK: Object.fromEntries(
+      ks.map((k) => [String(k), mean(groups.map(({ members }) => passAtK(members.length, members.filter(succeeded).length, k)))]),
+    ),
     measures: meanMeasures(all),
     samples: all,
     seconds: (performance.now() - started) / 1000,

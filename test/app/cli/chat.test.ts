@@ -66,7 +66,12 @@ test("the conversation that has outgrown the context says so and can begin again
 test("in a terminal: commands, answers with control characters made visible, and /exit", async () => {
   const { cwd } = await setUp();
   const input = "hello\n/what\n/reset\nhello\n/exit\nnever\n";
-  const { code, out, err } = await runFlywheel(["chat", "base", "-n", "6", "--seed", "5"], { cwd, input, terminal: 80, environment: { NO_COLOR: "1" } });
+  const { code, out, err } = await runFlywheel(["chat", "base", "-n", "6", "--seed", "5"], {
+    cwd,
+    input,
+    terminal: 80,
+    environment: { NO_COLOR: "1" },
+  });
   expect(code).toBe(0);
   expect(err).toContain("base  0.0 M parameters, context 128\n/reset begins again, /exit or Ctrl-D leaves, Ctrl-C stops an answer\n");
   expect(err).toContain("/what: no such command; there are /reset and /exit\n");

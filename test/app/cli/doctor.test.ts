@@ -58,7 +58,10 @@ test("as text: one row a subject, at most 80 columns; a hub that is away is no e
 });
 
 test("a wrong number is refused", async () => {
-  expect(await runFlywheel(["doctor", "--seconds", "0"])).toMatchObject({ code: 2, err: expect.stringContaining("more than 0 and at most 60") });
+  expect(await runFlywheel(["doctor", "--seconds", "0"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("more than 0 and at most 60"),
+  });
 });
 
 test("sizes have three significant digits", () => {

@@ -34,14 +34,26 @@ test("says what was written, from what, and how to open it; paths are relative t
 
 test("a wrong request is refused in one line", async () => {
   const { flywheel } = await setUp();
-  expect(await flywheel("export", "run", "--to", "base")).toMatchObject({ code: 1, err: expect.stringContaining("base: expected a path that is free") });
-  expect(await flywheel("export", "nothing", "--to", "out")).toMatchObject({ code: 1, err: expect.stringContaining("run flywheel pull nothing") });
+  expect(await flywheel("export", "run", "--to", "base")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("base: expected a path that is free"),
+  });
+  expect(await flywheel("export", "nothing", "--to", "out")).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("run flywheel pull nothing"),
+  });
   expect(await flywheel("export", "run", "--to", "out", "-f", "pickle")).toMatchObject({
     code: 2,
     err: expect.stringContaining("Allowed choices are safetensors, peft, gguf, onnx"),
   });
-  expect(await flywheel("export", "run")).toMatchObject({ code: 2, err: expect.stringContaining("required option '-t, --to <path>' not specified") });
-  expect(await flywheel("export", "run", "--to", "out", "-c", "newest")).toMatchObject({ code: 2, err: expect.stringContaining("latest, best or a step") });
+  expect(await flywheel("export", "run")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("required option '-t, --to <path>' not specified"),
+  });
+  expect(await flywheel("export", "run", "--to", "out", "-c", "newest")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("latest, best or a step"),
+  });
 });
 
 test("a run's tokens are read with the tokenizer of its model, or not at all", async () => {
@@ -51,5 +63,6 @@ test("a run's tokens are read with the tokenizer of its model, or not at all", a
   const ids = openTokenizer(files.tokenizer, files.tokenizerConfig).encode("The answer is 42.");
   const decode = await decoderFor({ model: { path: "base" } }, { cwd, environment: {} });
   expect(decode?.(ids)).toBe("The answer is 42.");
-  for (const config of [{}, { model: "base" }, { model: { path: "gone" } }]) expect(await decoderFor(config, { cwd, environment: {} })).toBeNull();
+  for (const config of [{}, { model: "base" }, { model: { path: "gone" } }])
+    expect(await decoderFor(config, { cwd, environment: {} })).toBeNull();
 });

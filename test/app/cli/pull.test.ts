@@ -43,7 +43,10 @@ test("a terminal gets a bar with sizes, rate and time left", async () => {
 
 test("one GGUF file, and another cache folder, are named by path", async () => {
   const { cache, environment } = await setUp();
-  const gguf = await runFlywheel(["pull", "org/tiny", "--gguf", "tiny-Q8_0.gguf", "--cache", join(cache, "here")], { environment, cwd: cache });
+  const gguf = await runFlywheel(["pull", "org/tiny", "--gguf", "tiny-Q8_0.gguf", "--cache", join(cache, "here")], {
+    environment,
+    cwd: cache,
+  });
   expect(gguf.out).toContain("use    flywheel chat here/org--tiny/main/tiny-Q8_0.gguf\n");
   expect(readdirSync(join(cache, "here/org--tiny/main"))).toEqual(["tiny-Q8_0.gguf"]);
 });

@@ -56,18 +56,28 @@ async function run(source: string, given: Given, services: CliServices): Promise
   const env = openEnv(envOf(given.env));
   const split = env.tasks("test");
   if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
-  if (given.samples > 1 && given.temperature === 0) throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
+  if (given.samples > 1 && given.temperature === 0)
+    throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
   const path = pathFrom(cwd, source);
   const open = (await isRunFolder(path)) ? openTrainedPolicy : openPolicy;
   await using policy = await open(path, cacheOption(environment));
   const bar = progress({ label: "evaluating", total: given.tasks * given.samples, stream: stderr, json: given.json === true, environment });
   const tasks = Array.from({ length: given.tasks }, (_, i) => split.at(i));
   try {
-    const result = await evaluate(env, tasks, { ...given, policy, step: 0, deadlineSeconds: 600, signal, onRollout: (done) => bar.update(done) });
+    const result = await evaluate(env, tasks, {
+      ...given,
+      policy,
+      step: 0,
+      deadlineSeconds: 600,
+      signal,
+      onRollout: (done) => bar.update(done),
+    });
     bar.end();
     if (given.json === true) return void stdout.write(`${JSON.stringify(summary(result))}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    stdout.write(`${[evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40)), ...details(result)].join("\n")}\n`);
+    stdout.write(
+      `${[evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40)), ...details(result)].join("\n")}\n`,
+    );
   } finally {
     bar.end();
   }

@@ -7,7 +7,7 @@ import { ModelError, expected } from "../../../errors.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
 import { train } from "../../../train/train.ts";
-import type { Scored } from "../../../types.ts";
+import type { Scored, ToolCall } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { painter, visible, wantsColour, type Paint } from "../ui/colour.ts";
 import { shownPath } from "../ui/places.ts";
@@ -42,11 +42,28 @@ export function registerQuickstart(program: Command, services: CliServices): voi
 function shippedModel(): string {
   const folder = fileURLToPath(new URL("../../../../models/desk-1m", import.meta.url));
   if (existsSync(join(folder, "model.safetensors"))) return folder;
-  throw new ModelError(expected("quickstart", `the shipped model in ${folder}`, "nothing", "install the package again, or make the model with npm run recipe:desk"));
+  throw new ModelError(
+    expected(
+      "quickstart",
+      `the shipped model in ${folder}`,
+      "nothing",
+      "install the package again, or make the model with npm run recipe:desk",
+    ),
+  );
 }
 
 /** The settings of the quickstart: full fine-tuning of the small model, 16 questions of 8 samples a step. */
-export function quickstartConfig({ name, path, steps, seed }: { name: string; path: string; steps: number; seed: number }): TrainConfigInput {
+function quickstartConfig({
+  name,
+  path,
+  steps,
+  seed,
+}: {
+  name: string;
+  path: string;
+  steps: number;
+  seed: number;
+}): TrainConfigInput {
   return {
     name,
     seed,
@@ -63,7 +80,12 @@ async function run(given: Given, services: CliServices): Promise<void> {
   const { cwd, stdout, stderr, environment, signal } = services;
   const json = given.json === true;
   const runsFolder = resolve(cwd, given.runs);
-  const config = quickstartConfig({ name: freeName(runsFolder), path: shippedModel(), steps: Math.max(1, given.maxSteps), seed: given.seed });
+  const config = quickstartConfig({
+    name: freeName(runsFolder),
+    path: shippedModel(),
+    steps: Math.max(1, given.maxSteps),
+    seed: given.seed,
+  });
   const view = trainView(services, json);
   if (!json) for (const line of opening(painter(wantsColour(stderr, environment)))) stderr.write(`${line}\n`);
   const started = performance.now();
@@ -106,7 +128,9 @@ interface Closing {
 }
 
 function closing({ before, after, seconds, folder, paint }: Closing): string[] {
-  const flipped = after.samples.findIndex((sample, i) => succeeded(sample) && !succeeded(before.samples[i]!) && sample.trajectory.turns.length > 1);
+  const flipped = after.samples.findIndex(
+    (sample, i) => succeeded(sample) && !succeeded(before.samples[i]!) && sample.trajectory.turns.length > 1,
+  );
   const example = flipped < 0 ? [] : ["", ...sideBySide(before.samples[flipped]!, after.samples[flipped]!, paint)];
   return [
     "",
@@ -126,7 +150,7 @@ function sideBySide(before: Scored, after: Scored, paint: Paint): string[] {
   const question = after.trajectory.task.prompt.at(-1)!.content;
   const turns = ({ trajectory }: Scored): string[] =>
     trajectory.messages.slice(trajectory.task.prompt.length).map((message) => {
-      const calls = (message.toolCalls ?? []).map((call) => `${call.name}(${Object.values(call.arguments).join(", ")})`).join(" ");
+      const calls = (message.toolCalls ?? []).map(shownCall).join(" ");
       return `    ${message.role === "tool" ? "→ " : ""}${visible(calls === "" ? message.content : calls)}`;
     });
   return [
@@ -136,4 +160,9 @@ function sideBySide(before: Scored, after: Scored, paint: Paint): string[] {
     paint("  after", "green"),
     ...turns(after),
   ];
+}
+
+function shownCall({ name, arguments: given }: ToolCall): string {
+  const values = Object.values(given).map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
+  return `${name}(${values.join(", ")})`;
 }

@@ -40,7 +40,12 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
   const view = trainView(services, json);
   const started = performance.now();
   try {
-    const result = await train(input as TrainConfigInput, { runsFolder: resolve(cwd, given.runs), resume: given.resume === true, observer: view.observer, signal });
+    const result = await train(input as TrainConfigInput, {
+      runsFolder: resolve(cwd, given.runs),
+      resume: given.resume === true,
+      observer: view.observer,
+      signal,
+    });
     view.end();
     const seconds = (performance.now() - started) / 1000;
     const folder = shownPath(cwd, result.folder);
@@ -49,7 +54,10 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
       return void stdout.write(`${JSON.stringify({ ...rates, seconds, steps: result.steps, folder })}\n`);
     }
     const paint = painter(wantsColour(stdout, environment));
-    const outcome = view.before !== undefined && view.after !== undefined && view.before !== view.after ? ["", ...outcomeLines(view.before, view.after, paint), ""] : [];
+    const outcome =
+      view.before !== undefined && view.after !== undefined && view.before !== view.after
+        ? ["", ...outcomeLines(view.before, view.after, paint), ""]
+        : [];
     stdout.write(`${[...outcome, `${paint("run", "dim")}  ${folder}  ${paint(`flywheel report ${folder}`, "cyan")}`].join("\n")}\n`);
   } finally {
     view.end();

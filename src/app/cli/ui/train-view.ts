@@ -11,7 +11,7 @@ import { progress, type Progress } from "./progress.ts";
 import { beforeAfter } from "./spark.ts";
 import { table } from "./table.ts";
 
-export interface TrainView {
+interface TrainView {
   readonly observer: TrainObserver & { readonly onPlan: (config: TrainConfig, plan: Plan) => void };
   /** The first and the last evaluation; undefined before there are any. */
   readonly before: Evaluation | undefined;
@@ -80,20 +80,38 @@ const percent = (rate: number): string => (Number.isFinite(rate) ? `${(100 * rat
 
 export function evaluationLine({ success, interval, scored, seconds }: Evaluation, step: number, paint: Paint): string {
   const when = step === 0 ? "before training" : `after step ${step}`;
-  const range = paint(`95 % interval ${percent(interval.low)} to ${percent(interval.high)}, ${scored} held-out tasks, ${seconds.toFixed(1)} s`, "dim");
+  const range = paint(
+    `95 % interval ${percent(interval.low)} to ${percent(interval.high)}, ${scored} held-out tasks, ${seconds.toFixed(1)} s`,
+    "dim",
+  );
   return `${paint(when.padEnd(15), "cyan")}  success ${paint(percent(success), "bold")}  ${range}`;
 }
 
 /** The outcome: both rates as bars, the test of their difference, and every measure before and after. */
 export function outcomeLines(before: Evaluation, after: Evaluation, paint: Paint): string[] {
   const paired = pairedRates(before.successes, after.successes);
-  const change = `${signedPercent(paired.difference)} (95 % interval ${signedPercent(paired.interval.low)} to ${signedPercent(paired.interval.high)}), exact McNemar p ${showP(paired.pValue)}`;
-  const names = Object.keys(before.measures).filter((name) => /^(tool|wrong|malformedCall$|result)/.test(name) && !/^tool(Calls|Errors)/.test(name));
+  const interval = `95 % interval ${signedPercent(paired.interval.low)} to ${signedPercent(paired.interval.high)}`;
+  const change = `${signedPercent(paired.difference)} (${interval}), exact McNemar p ${showP(paired.pValue)}`;
+  const names = Object.keys(before.measures).filter(
+    (name) => /^(tool|wrong|malformedCall$|result)/.test(name) && !/^tool(Calls|Errors)/.test(name),
+  );
   const rows = names.map((name) => [name, percent(before.measures[name]!), percent(after.measures[name] ?? NaN)]);
   return [
     beforeAfter("held-out success", { before: before.success, after: after.success }, paint),
     paint(change, "dim"),
-    ...(rows.length === 0 ? [] : ["", ...table([{ title: "how tools were used (share of held-out tasks)" }, { title: "before", align: "right" }, { title: "after", align: "right" }], rows)]),
+    ...(rows.length === 0
+      ? []
+      : [
+          "",
+          ...table(
+            [
+              { title: "how tools were used (share of held-out tasks)" },
+              { title: "before", align: "right" },
+              { title: "after", align: "right" },
+            ],
+            rows,
+          ),
+        ]),
   ];
 }
 

@@ -30,7 +30,8 @@ export const gpt2: Family = {
   modelTypes: ["gpt2"],
   read: (config) => {
     const activation = config["activation_function"] ?? "gelu_new";
-    if (activation !== "gelu_new") throw new ModelError(expected("config.json activation_function", '"gelu_new"', JSON.stringify(activation)));
+    if (activation !== "gelu_new")
+      throw new ModelError(expected("config.json activation_function", '"gelu_new"', JSON.stringify(activation)));
     const hidden = numberOf(config, "n_embd");
     const heads = numberOf(config, "n_head");
     const inner = config["n_inner"];

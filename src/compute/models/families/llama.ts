@@ -29,12 +29,17 @@ export function llamaName(parameter: string): StoredAs {
 }
 
 /** Settings that the Llama line shares; families differ in the last two arguments. */
-export function llamaLike(config: JsonObject, family: string, differs: { readonly qkvBias: boolean; readonly qkNorm: boolean; readonly theta: number }): Architecture {
+export function llamaLike(
+  config: JsonObject,
+  family: string,
+  differs: { readonly qkvBias: boolean; readonly qkNorm: boolean; readonly theta: number },
+): Architecture {
   const hidden = numberOf(config, "hidden_size");
   const heads = numberOf(config, "num_attention_heads");
   const activation = config["hidden_act"] ?? "silu";
   if (activation !== "silu") throw new ModelError(expected("config.json hidden_act", '"silu"', JSON.stringify(activation)));
-  if (config["use_sliding_window"] === true) throw new ModelError(expected("config.json use_sliding_window", "false", "true", "windowed attention is not supported"));
+  if (config["use_sliding_window"] === true)
+    throw new ModelError(expected("config.json use_sliding_window", "false", "true", "windowed attention is not supported"));
   return {
     family,
     layers: numberOf(config, "num_hidden_layers"),

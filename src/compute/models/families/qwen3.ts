@@ -9,7 +9,10 @@ export const qwen3: Family = {
   modelTypes: ["qwen3"],
   read: (config) => {
     if (config["attention_bias"] === true) throw new ModelError(expected("config.json attention_bias", "false", "true"));
-    return { ...llamaLike(config, "qwen3", { qkvBias: false, qkNorm: true, theta: 10_000 }), ...(config["head_dim"] === undefined ? { headDim: 128 } : {}) };
+    return {
+      ...llamaLike(config, "qwen3", { qkvBias: false, qkNorm: true, theta: 10_000 }),
+      ...(config["head_dim"] === undefined ? { headDim: 128 } : {}),
+    };
   },
   storedAs: llamaName,
 };

@@ -31,7 +31,10 @@ export interface Machine {
 }
 
 /** Rows of the embedding table, and of learned positions where there are any: -> [ids.length, hidden]. */
-function embedRows(machine: Machine, { ids, starts, length, variant }: { ids: Int32Array; starts: readonly number[]; length: number; variant: string }): HostTensor {
+function embedRows(
+  machine: Machine,
+  { ids, starts, length, variant }: { ids: Int32Array; starts: readonly number[]; length: number; variant: string },
+): HostTensor {
   const parameters = machine.model.parametersOf(variant);
   const width = machine.model.architecture.hidden;
   const out = machine.pool.take([ids.length, width]);
@@ -49,21 +52,47 @@ function embedRows(machine: Machine, { ids, starts, length, variant }: { ids: In
 }
 
 /** The programs' options for one pass. */
-function blockOptions(machine: Machine, { variant, keep, past, trainable = [] }: { variant: string; keep: PassOptions["keep"]; past: boolean; trainable?: readonly string[] }): BlockOptions {
+function blockOptions(
+  machine: Machine,
+  { variant, keep, past, trainable = [] }: { variant: string; keep: PassOptions["keep"]; past: boolean; trainable?: readonly string[] },
+): BlockOptions {
   return { past, lora: machine.model.loraOf(variant), save: keep === "residuals", trainable };
 }
 
 /** Prefix pass (if the micro-batch has one), then the rows, which see the prefix's keys and values layer by layer. */
-export async function runForward(machine: Machine, micro: MicroBatch, options: PassOptions): Promise<{ prefix: Pass | undefined; rows: Pass }> {
+export async function runForward(
+  machine: Machine,
+  micro: MicroBatch,
+  options: PassOptions,
+): Promise<{ prefix: Pass | undefined; rows: Pass }> {
   const tables = tokenTables(micro);
   const groups = micro.groups.length;
   const hasPrefix = micro.prefixLength > 0;
-  const prefix = hasPrefix ? makePass(tables.prefixes, { groups, perGroup: 1, length: micro.prefixLength, pastLength: 0, starts: new Array<number>(groups).fill(0) }) : undefined;
+  const prefix = hasPrefix
+    ? makePass(tables.prefixes, {
+        groups,
+        perGroup: 1,
+        length: micro.prefixLength,
+        pastLength: 0,
+        starts: new Array<number>(groups).fill(0),
+      })
+    : undefined;
   const starts = micro.slots.map((_, b) => prefixOf(micro, b));
-  const rows = makePass(tables.rows, { groups: hasPrefix ? groups : micro.slots.length, perGroup: micro.perGroup, length: micro.length, pastLength: micro.prefixLength, starts });
+  const rows = makePass(tables.rows, {
+    groups: hasPrefix ? groups : micro.slots.length,
+    perGroup: micro.perGroup,
+    length: micro.length,
+    pastLength: micro.prefixLength,
+    starts,
+  });
   const hold = options.keep === "nothing" ? "nothing" : "all";
   if (prefix !== undefined) {
-    await runLayers(machine, prefix, { options, past: undefined, starts: new Array<number>(groups).fill(0), hold: hold === "all" ? "all" : "cache" });
+    await runLayers(machine, prefix, {
+      options,
+      past: undefined,
+      starts: new Array<number>(groups).fill(0),
+      hold: hold === "all" ? "all" : "cache",
+    });
   }
   await runLayers(machine, rows, { options, past: prefix, starts, hold });
   if (prefix !== undefined) {
@@ -75,7 +104,10 @@ export async function runForward(machine: Machine, micro: MicroBatch, options: P
 }
 
 function makePass(ids: Int32Array, { starts, ...shape }: Pass["shape"] & { starts: readonly number[] }): Pass {
-  const context = { positions: positionsOf(starts, shape.length), mask: causalMask(shape.pastLength === 0 ? starts.map(() => 0) : starts, shape.length, shape.pastLength) };
+  const context = {
+    positions: positionsOf(starts, shape.length),
+    mask: causalMask(shape.pastLength === 0 ? starts.map(() => 0) : starts, shape.length, shape.pastLength),
+  };
   return { ids, shape, context, layers: [], hidden: undefined };
 }
 
@@ -95,7 +127,10 @@ async function runLayers(machine: Machine, pass: Pass, { options, past, starts, 
   let x = embedRows(machine, { ids: pass.ids, starts, length: pass.shape.length, variant: options.variant });
   for (let i = 0; i < model.architecture.layers; i++) {
     machine.signal?.throwIfAborted();
-    const { y, ...kept } = await program.run(layerFeeds(machine, { pass, past, layer: i, x, variant: options.variant }), { pool, sizes: sizesOf(pass) });
+    const { y, ...kept } = await program.run(layerFeeds(machine, { pass, past, layer: i, x, variant: options.variant }), {
+      pool,
+      sizes: sizesOf(pass),
+    });
     if (hold === "all") pass.layers.push({ x, ...kept });
     else {
       pool.give(x);
@@ -112,7 +147,10 @@ function sizesOf({ shape }: Pass): Readonly<Record<string, number>> {
   return { P: shape.groups, G: shape.perGroup, T: shape.length };
 }
 
-function layerFeeds(machine: Machine, { pass, past, layer, x, variant }: { pass: Pass; past: Pass | undefined; layer: number; x: HostTensor; variant: string }): HostTensors {
+function layerFeeds(
+  machine: Machine,
+  { pass, past, layer, x, variant }: { pass: Pass; past: Pass | undefined; layer: number; x: HostTensor; variant: string },
+): HostTensors {
   const cached = past?.layers[layer];
   return {
     ...machine.model.feeds(variant, layer),
@@ -127,7 +165,7 @@ export interface Gradients {
   readonly buffers: ReadonlyMap<string, HostTensor>;
 }
 
-export interface BackwardOptions {
+interface BackwardOptions {
   readonly keep: PassOptions["keep"];
   readonly trainable: readonly string[];
   readonly variant: string;
@@ -135,7 +173,11 @@ export interface BackwardOptions {
 }
 
 /** dHidden of the rows -> gradients of all trainable parameters, and the passes' memory given back. */
-export async function runBackward(machine: Machine, { prefix, rows }: { prefix: Pass | undefined; rows: Pass }, { dHidden, ...options }: BackwardOptions & { dHidden: HostTensor }): Promise<void> {
+export async function runBackward(
+  machine: Machine,
+  { prefix, rows }: { prefix: Pass | undefined; rows: Pass },
+  { dHidden, ...options }: BackwardOptions & { dHidden: HostTensor },
+): Promise<void> {
   const fromRows = await backThroughLayers(machine, rows, { ...options, dy: dHidden, past: prefix, cacheGradients: undefined });
   if (prefix === undefined) return;
   const dy = machine.pool.take([prefix.ids.length, machine.model.architecture.hidden]);
@@ -148,7 +190,12 @@ type CacheGradient = { readonly keys: HostTensor; readonly values: HostTensor };
 async function backThroughLayers(
   machine: Machine,
   pass: Pass,
-  { dy: start, past, cacheGradients, ...options }: BackwardOptions & { dy: HostTensor; past: Pass | undefined; cacheGradients: CacheGradient[] | undefined },
+  {
+    dy: start,
+    past,
+    cacheGradients,
+    ...options
+  }: BackwardOptions & { dy: HostTensor; past: Pass | undefined; cacheGradients: CacheGradient[] | undefined },
 ): Promise<CacheGradient[]> {
   const { model, programs, pool } = machine;
   const cacheSeeds = cacheGradients !== undefined;
@@ -175,7 +222,21 @@ async function backThroughLayers(
 /** Runs a backward program whose "grad:" outputs are added into the gradient buffers in place. */
 function runAccumulating(
   program: Program,
-  { feeds, layer, trainable, gradients, pool, sizes }: { feeds: HostTensors; layer: number; trainable: readonly string[]; gradients: Gradients; pool: Pool; sizes: Readonly<Record<string, number>> },
+  {
+    feeds,
+    layer,
+    trainable,
+    gradients,
+    pool,
+    sizes,
+  }: {
+    feeds: HostTensors;
+    layer: number;
+    trainable: readonly string[];
+    gradients: Gradients;
+    pool: Pool;
+    sizes: Readonly<Record<string, number>>;
+  },
 ): Promise<Record<string, HostTensor>> {
   const all: Record<string, HostTensor> = { ...feeds };
   const into: Record<string, HostTensor> = {};

@@ -33,10 +33,16 @@ export function select(micro: MicroBatch): Selection {
     }
     rowCount++;
   });
-  return { source: Int32Array.from(source), targets: Int32Array.from(targets), inverseTemperature: Float32Array.from(inverseTemperature), row: Int32Array.from(row), rowCount };
+  return {
+    source: Int32Array.from(source),
+    targets: Int32Array.from(targets),
+    inverseTemperature: Float32Array.from(inverseTemperature),
+    row: Int32Array.from(row),
+    rowCount,
+  };
 }
 
-export interface HeadOptions {
+interface HeadOptions {
   readonly variant: string;
   readonly entropy: boolean;
   /** Logits that may be kept for the backward pass, in bytes; beyond it they are computed again, chunk by chunk. */
@@ -50,7 +56,7 @@ interface Chunk {
   readonly logits: HostTensor | undefined;
 }
 
-export interface HeadResult {
+interface HeadResult {
   readonly logprobs: Float32Array;
   readonly entropy: Float32Array | undefined;
   readonly chunks: readonly Chunk[];
@@ -58,7 +64,11 @@ export interface HeadResult {
 }
 
 /** Runs the head over the selected rows, in chunks whose logits fit into half of `logitBytes`. */
-export async function runHead(machine: Machine, { pass, selection }: { pass: Pass; selection: Selection }, options: HeadOptions & { backward: boolean }): Promise<HeadResult> {
+export async function runHead(
+  machine: Machine,
+  { pass, selection }: { pass: Pass; selection: Selection },
+  options: HeadOptions & { backward: boolean },
+): Promise<HeadResult> {
   const { model, programs, pool } = machine;
   const { hidden: width, vocabulary } = model.architecture;
   const count = selection.source.length;
@@ -71,7 +81,11 @@ export async function runHead(machine: Machine, { pass, selection }: { pass: Pas
   for (let start = 0; start < count; start += size) {
     const end = Math.min(count, start + size);
     const hidden = pool.take([end - start, width]);
-    for (let i = start; i < end; i++) hidden.floats.set(pass.hidden!.floats.subarray(selection.source[i]! * width, (selection.source[i]! + 1) * width), (i - start) * width);
+    for (let i = start; i < end; i++)
+      hidden.floats.set(
+        pass.hidden!.floats.subarray(selection.source[i]! * width, (selection.source[i]! + 1) * width),
+        (i - start) * width,
+      );
     const feeds = {
       ...model.feeds(options.variant, "head"),
       hidden,
@@ -92,7 +106,12 @@ export async function runHead(machine: Machine, { pass, selection }: { pass: Pas
 export async function headBackward(
   machine: Machine,
   { head, pass, selection }: { head: HeadResult; pass: Pass; selection: Selection },
-  { dLogprobs, dEntropy, trainable, gradients }: { dLogprobs: Float32Array; dEntropy: Float32Array | undefined; trainable: readonly string[]; gradients: Gradients },
+  {
+    dLogprobs,
+    dEntropy,
+    trainable,
+    gradients,
+  }: { dLogprobs: Float32Array; dEntropy: Float32Array | undefined; trainable: readonly string[]; gradients: Gradients },
 ): Promise<HostTensor> {
   const { model, programs, pool } = machine;
   const width = model.architecture.hidden;
@@ -103,10 +122,14 @@ export async function headBackward(
   const into = Object.fromEntries(buffers.map(([name, buffer]) => [`grad:${name}`, buffer]));
   const accumulators = Object.fromEntries(buffers.map(([name, buffer]) => [`acc:${name}`, buffer]));
   for (const { start, end, feeds, logits } of head.chunks) {
-    const seeds = { dLogprobs: floats(dLogprobs.subarray(start, end)), ...(dEntropy === undefined ? {} : { dEntropy: floats(dEntropy.subarray(start, end)) }) };
+    const seeds = {
+      dLogprobs: floats(dLogprobs.subarray(start, end)),
+      ...(dEntropy === undefined ? {} : { dEntropy: floats(dEntropy.subarray(start, end)) }),
+    };
     const result = await program.run({ ...feeds, ...accumulators, ...seeds, ...(logits === undefined ? {} : { logits }) }, { into, pool });
     const rows = result["dHidden"]!.floats;
-    for (let i = start; i < end; i++) addRow(dHidden.floats, selection.source[i]! * width, rows.subarray((i - start) * width, (i - start + 1) * width));
+    for (let i = start; i < end; i++)
+      addRow(dHidden.floats, selection.source[i]! * width, rows.subarray((i - start) * width, (i - start + 1) * width));
     pool.give(result["dHidden"], logits, feeds["hidden"]);
   }
   return dHidden;

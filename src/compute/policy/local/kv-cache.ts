@@ -6,7 +6,7 @@ import type { Architecture } from "../../models/architecture.ts";
 import { HostTensor, type Pool } from "../../tensor/host.ts";
 
 /** Keys and values of one sequence taken out of the cache: per layer [kvHeads, length, headDim]. */
-export interface SavedCache {
+interface SavedCache {
   readonly length: number;
   readonly keys: readonly Float32Array[];
   readonly values: readonly Float32Array[];
@@ -74,10 +74,17 @@ export class KvCache {
   }
 
   /** Appends a program's new keys and values [n, kvHeads, T, headDim]: row r gets its first counts[r] tokens at starts[r]. */
-  append(results: Readonly<Record<string, HostTensor>>, from: number, { starts, counts }: { starts: readonly number[]; counts: readonly number[] }): void {
+  append(
+    results: Readonly<Record<string, HostTensor>>,
+    from: number,
+    { starts, counts }: { starts: readonly number[]; counts: readonly number[] },
+  ): void {
     const { layers, kvHeads, headDim } = this.#a;
     for (let i = 0; i < layers; i++) {
-      for (const [target, source] of [[this.#keys[i]!, results[`${i}.keys`]!], [this.#values[i]!, results[`${i}.values`]!]] as const) {
+      for (const [target, source] of [
+        [this.#keys[i]!, results[`${i}.keys`]!],
+        [this.#values[i]!, results[`${i}.values`]!],
+      ] as const) {
         const tokens = source.shape[2]!;
         const data = source.floats;
         for (let r = 0; r < starts.length; r++) {
@@ -115,14 +122,22 @@ export class KvCache {
       }
       return out;
     };
-    return { length, keys: this.#keys.map(take), values: this.#values.map(take), bytes: 2 * this.#a.layers * kvHeads * length * headDim * 4 };
+    return {
+      length,
+      keys: this.#keys.map(take),
+      values: this.#values.map(take),
+      bytes: 2 * this.#a.layers * kvHeads * length * headDim * 4,
+    };
   }
 
   /** Puts the first `length` tokens of a saved cache into a row. */
   restore(saved: SavedCache, row: number, length: number): void {
     const { layers, kvHeads, headDim } = this.#a;
     for (let i = 0; i < layers; i++) {
-      for (const [array, from] of [[this.#keys[i]!, saved.keys[i]!], [this.#values[i]!, saved.values[i]!]] as const) {
+      for (const [array, from] of [
+        [this.#keys[i]!, saved.keys[i]!],
+        [this.#values[i]!, saved.values[i]!],
+      ] as const) {
         for (let h = 0; h < kvHeads; h++) {
           const begin = h * saved.length * headDim;
           array.set(from.subarray(begin, begin + length * headDim), (row * kvHeads + h) * this.#capacity * headDim);

@@ -8,7 +8,7 @@ import { floats, integers, type HostTensor } from "../../tensor/host.ts";
 import * as o from "../../tensor/ops.ts";
 import { Program } from "../../tensor/program.ts";
 
-export interface LossFeeds {
+interface LossFeeds {
   readonly logprobs: Float32Array;
   readonly entropy: Float32Array | undefined;
   readonly row: Int32Array;
@@ -17,7 +17,7 @@ export interface LossFeeds {
   readonly scalars: Readonly<Record<string, number>>;
 }
 
-export interface LossResult {
+interface LossResult {
   readonly loss: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly dLogprobs: Float32Array;
@@ -32,7 +32,10 @@ export class LossProgram {
   /** Whether the loss reads entropies. */
   readonly usesEntropy: boolean;
 
-  private constructor(program: Program, { metrics, fields, scalars, usesEntropy }: { metrics: string[]; fields: string[]; scalars: string[]; usesEntropy: boolean }) {
+  private constructor(
+    program: Program,
+    { metrics, fields, scalars, usesEntropy }: { metrics: string[]; fields: string[]; scalars: string[]; usesEntropy: boolean },
+  ) {
     this.#program = program;
     this.#metrics = metrics;
     this.fields = fields;
@@ -65,7 +68,12 @@ export class LossProgram {
     const outputs = { loss: built.loss, dLogprobs: dLogprobs!, ...(usesEntropy ? { dEntropy: dEntropy! } : {}) };
     const metrics = Object.fromEntries(Object.entries(built.metrics).map(([name, tensor]) => [`metric:${name}`, tensor]));
     const program = await Program.compile({ ...outputs, ...metrics });
-    return new LossProgram(program, { metrics: Object.keys(built.metrics), fields: [...fields.keys()], scalars: [...scalars.keys()], usesEntropy });
+    return new LossProgram(program, {
+      metrics: Object.keys(built.metrics),
+      fields: [...fields.keys()],
+      scalars: [...scalars.keys()],
+      usesEntropy,
+    });
   }
 
   async run(feeds: LossFeeds): Promise<LossResult> {

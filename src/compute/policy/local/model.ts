@@ -5,13 +5,16 @@ import type { LoraOptions } from "../../models/lora.ts";
 import { HostTensor, type HostArray } from "../../tensor/host.ts";
 import type { HostTensors } from "../../tensor/program.ts";
 
-export interface Adapter {
+interface Adapter {
   readonly parameters: ReadonlyMap<string, HostTensor>;
   readonly lora: LoraOptions;
 }
 
 /** What an adapter name stands for: LoRA matrices, or (in full fine-tuning) other values of base parameters. */
-export type Variant = { readonly type: "base" } | { readonly type: "lora"; readonly adapter: Adapter } | { readonly type: "full"; readonly parameters: ReadonlyMap<string, HostTensor> };
+type Variant =
+  | { readonly type: "base" }
+  | { readonly type: "lora"; readonly adapter: Adapter }
+  | { readonly type: "full"; readonly parameters: ReadonlyMap<string, HostTensor> };
 
 export class LocalModel {
   readonly architecture: Architecture;
@@ -63,7 +66,11 @@ export class LocalModel {
     if (feeds === undefined) {
       const prefix = typeof part === "number" ? `layers.${part}.` : "";
       const entries = [...this.parametersOf(name)].filter(([parameter]) => parameter.startsWith(prefix));
-      feeds = { ...Object.fromEntries(entries.map(([parameter, tensor]) => [parameter.slice(prefix.length), tensor])), cos: this.tables.cos, sin: this.tables.sin };
+      feeds = {
+        ...Object.fromEntries(entries.map(([parameter, tensor]) => [parameter.slice(prefix.length), tensor])),
+        cos: this.tables.cos,
+        sin: this.tables.sin,
+      };
       this.#feeds.set(key, feeds);
     }
     return feeds;

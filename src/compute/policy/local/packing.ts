@@ -9,7 +9,7 @@ import { HostTensor } from "../../tensor/host.ts";
 const blocked = -1e9;
 
 /** A row with its place: unit and row index of the batch, so that results go back where they belong. */
-export interface PlacedRow {
+interface PlacedRow {
   readonly unit: number;
   readonly index: number;
   readonly row: TrainRow;

@@ -48,7 +48,10 @@ export class Programs {
     });
   }
 
-  /** Gradients dy (and, if `cacheSeeds`, dKeys, dValues) -> dx, (dPastKeys, dPastValues), and "grad:name" = "acc:name" + the gradient of each trainable. */
+  /**
+   * Gradients dy (and, if `cacheSeeds`, dKeys, dValues) -> dx, (dPastKeys, dPastValues), and "grad:name" = "acc:name" + the gradient of
+   * each trainable.
+   */
   blockBackward(options: BlockOptions & { readonly cacheSeeds: boolean }): Promise<Program> {
     return this.#once(`backward/${keyOf(options)}/${options.cacheSeeds}/${options.trainable.join()}`, () => {
       const graph = this.#block(options);
@@ -65,8 +68,13 @@ export class Programs {
   }
 
   #block({ past, lora }: BlockOptions): {
-    x: Tensor; y: Tensor; keys: Tensor; values: Tensor; residuals: Residuals;
-    past: { keys: Tensor; values: Tensor; length: typeof sizes.past } | undefined; parameters: Map<string, Tensor>;
+    x: Tensor;
+    y: Tensor;
+    keys: Tensor;
+    values: Tensor;
+    residuals: Residuals;
+    past: { keys: Tensor; values: Tensor; length: typeof sizes.past } | undefined;
+    parameters: Map<string, Tensor>;
   } {
     const a = this.#architecture;
     const parameters = new Map<string, Tensor>();
@@ -75,7 +83,9 @@ export class Programs {
     }
     const x = o.input("x", [flat, a.hidden]);
     const pastShape = [sizes.groups, a.kvHeads, sizes.past, a.headDim];
-    const pastTensors = past ? { keys: o.input("pastKeys", pastShape), values: o.input("pastValues", pastShape), length: sizes.past } : undefined;
+    const pastTensors = past
+      ? { keys: o.input("pastKeys", pastShape), values: o.input("pastValues", pastShape), length: sizes.past }
+      : undefined;
     const result = block(x, (name) => parameters.get(name), {
       architecture: a,
       positions: o.input("positions", [batch, sizes.tokens], "int64"),
@@ -92,7 +102,11 @@ export class Programs {
   headForward({ entropy, save }: { entropy: boolean; save: boolean }): Promise<Program> {
     return this.#once(`head/${entropy}/${save}`, () => {
       const graph = this.#head();
-      return Program.compile({ logprobs: graph.logprobs, ...(entropy ? { entropy: graph.entropy } : {}), ...(save ? { logits: graph.logits } : {}) });
+      return Program.compile({
+        logprobs: graph.logprobs,
+        ...(entropy ? { entropy: graph.entropy } : {}),
+        ...(save ? { logits: graph.logits } : {}),
+      });
     });
   }
 
@@ -115,7 +129,10 @@ export class Programs {
     const parameters = new Map<string, Tensor>();
     for (const [name, shape] of parameterShapes(a)) if (!name.startsWith("layers.")) parameters.set(name, o.input(name, shape));
     const hidden = o.input("hidden", [sizes.selected, a.hidden]);
-    const logits = head(hidden, (name) => parameters.get(name), { architecture: a, inverseTemperature: o.input("inverseTemperature", [sizes.selected, 1]) });
+    const logits = head(hidden, (name) => parameters.get(name), {
+      architecture: a,
+      inverseTemperature: o.input("inverseTemperature", [sizes.selected, 1]),
+    });
     const shifted = o.sub(logits, o.stopGradient(o.maximum(logits, { axes: [-1], keep: true })));
     const total = o.log(o.sum(o.exp(shifted), { axes: [-1], keep: true }));
     const chosen = o.takeLast(shifted, o.input("targets", [sizes.selected, 1], "int64"));
@@ -147,10 +164,15 @@ export class Programs {
     });
   }
 
-  #model({ past, lora, tokens = sizes.tokens }: { past: boolean; lora: LoraOptions | undefined; tokens?: Dim }): { x: Tensor; caches: Record<string, Tensor>; parameters: Map<string, Tensor> } {
+  #model({ past, lora, tokens = sizes.tokens }: { past: boolean; lora: LoraOptions | undefined; tokens?: Dim }): {
+    x: Tensor;
+    caches: Record<string, Tensor>;
+    parameters: Map<string, Tensor>;
+  } {
     const a = this.#architecture;
     const parameters = new Map<string, Tensor>();
-    for (const [name, shape] of [...parameterShapes(a), ...(lora === undefined ? [] : loraShapes(a, lora))]) parameters.set(name, o.input(name, shape));
+    for (const [name, shape] of [...parameterShapes(a), ...(lora === undefined ? [] : loraShapes(a, lora))])
+      parameters.set(name, o.input(name, shape));
     const ids = o.input("ids", [sizes.groups, tokens], "int64");
     const positions = o.input("positions", [sizes.groups, tokens], "int64");
     const mask = o.input("mask", [sizes.groups, 1, tokens, past ? addDim(sizes.past, tokens) : tokens]);
@@ -160,9 +182,19 @@ export class Programs {
     for (let i = 0; i < a.layers; i++) {
       const w: Weights = (name) => parameters.get(`layers.${i}.${name}`);
       const shape = [sizes.groups, a.kvHeads, sizes.past, a.headDim];
-      const held = past ? { past: { keys: o.input(`past.${i}.keys`, shape), values: o.input(`past.${i}.values`, shape), length: sizes.past } } : {};
+      const held = past
+        ? { past: { keys: o.input(`past.${i}.keys`, shape), values: o.input(`past.${i}.values`, shape), length: sizes.past } }
+        : {};
       const rows = { groups: sizes.groups, perGroup: 1, tokens };
-      const result = block(x, w, { architecture: a, positions, tables, mask, rows, loraScale: lora === undefined ? 0 : lora.alpha / lora.rank, ...held });
+      const result = block(x, w, {
+        architecture: a,
+        positions,
+        tables,
+        mask,
+        rows,
+        loraScale: lora === undefined ? 0 : lora.alpha / lora.rank,
+        ...held,
+      });
       x = result.y;
       caches[`${i}.keys`] = result.keys;
       caches[`${i}.values`] = result.values;
@@ -181,5 +213,6 @@ function tableInputs(a: Architecture): { cos: Tensor; sin: Tensor } {
 }
 
 const accumulated = (name: string, gradient: Tensor): Tensor => o.add(o.input(`acc:${name}`, gradient.shape), gradient);
-const loraKey = (lora: LoraOptions | undefined): string => (lora === undefined ? "base" : `${lora.rank}/${lora.alpha}/${lora.targets.join()}`);
+const loraKey = (lora: LoraOptions | undefined): string =>
+  lora === undefined ? "base" : `${lora.rank}/${lora.alpha}/${lora.targets.join()}`;
 const keyOf = ({ past, lora, save }: BlockOptions): string => `${past}/${save}/${loraKey(lora)}`;

@@ -19,7 +19,7 @@ export interface TrainerOptions {
 }
 
 /** First and second moments of one parameter. */
-export interface Moments {
+interface Moments {
   readonly first: HostTensor;
   readonly second: HostTensor;
 }
@@ -39,7 +39,10 @@ export class Trainer {
   /** Updates made. */
   updates = 0;
 
-  constructor(machine: Machine, { variant, trainable, ...options }: TrainerOptions & { variant: string; trainable: ReadonlyMap<string, HostTensor> }) {
+  constructor(
+    machine: Machine,
+    { variant, trainable, ...options }: TrainerOptions & { variant: string; trainable: ReadonlyMap<string, HostTensor> },
+  ) {
     this.#machine = machine;
     this.#options = options;
     this.variant = variant;
@@ -47,7 +50,9 @@ export class Trainer {
   }
 
   #gradientBuffers(): Gradients {
-    this.#gradients ??= new Map([...this.trainable].map(([name, { shape, data }]) => [name, new HostTensor(new Float32Array(data.length), shape)]));
+    this.#gradients ??= new Map(
+      [...this.trainable].map(([name, { shape, data }]) => [name, new HostTensor(new Float32Array(data.length), shape)]),
+    );
     return { buffers: this.#gradients };
   }
 
@@ -73,7 +78,11 @@ export class Trainer {
     for (const micro of pack({ units, scalars: {} }, this.#options.microBatchTokens)) {
       const passes = await runForward(this.#machine, micro, { variant, keep: "nothing" });
       const selection = select(micro);
-      const head = await runHead(this.#machine, { pass: passes.rows, selection }, { variant, entropy: false, logitBytes: this.#options.logitBudget, backward: false });
+      const head = await runHead(
+        this.#machine,
+        { pass: passes.rows, selection },
+        { variant, entropy: false, logitBytes: this.#options.logitBudget, backward: false },
+      );
       scatter(micro, { values: head.logprobs, put: (unit, index, values) => (results[units[unit]!.from + index] = values) });
       release(this.#machine.pool, passes.rows);
     }
@@ -113,20 +122,36 @@ export class Trainer {
     return { loss: total, metrics, logprobs, tokens: { trained, processed } };
   }
 
-  async #microBatch(micro: MicroBatch, { program, scalars }: { program: LossProgram; scalars: Batch["scalars"] }): Promise<{ loss: number; metrics: Readonly<Record<string, number>>; logprobs: Float32Array }> {
+  async #microBatch(
+    micro: MicroBatch,
+    { program, scalars }: { program: LossProgram; scalars: Batch["scalars"] },
+  ): Promise<{ loss: number; metrics: Readonly<Record<string, number>>; logprobs: Float32Array }> {
     const { variant, trainable } = this;
     const machine = this.#machine;
     const fits = residualBytes(machine.model.architecture, micro) <= this.#options.residualBudget;
     const keep: PassOptions["keep"] = fits ? "residuals" : "inputs";
     const passes = await runForward(machine, micro, { variant, keep });
     const selection = select(micro);
-    const head = await runHead(machine, { pass: passes.rows, selection }, { variant, entropy: program.usesEntropy, logitBytes: this.#options.logitBudget, backward: true });
+    const head = await runHead(
+      machine,
+      { pass: passes.rows, selection },
+      { variant, entropy: program.usesEntropy, logitBytes: this.#options.logitBudget, backward: true },
+    );
     const fields = gatherFields(micro, program.fields, selection);
-    const loss = await program.run({ logprobs: head.logprobs, entropy: head.entropy, row: selection.row, rowCount: selection.rowCount, fields, scalars });
+    const loss = await program.run({
+      logprobs: head.logprobs,
+      entropy: head.entropy,
+      row: selection.row,
+      rowCount: selection.rowCount,
+      fields,
+      scalars,
+    });
     const gradients = this.#gradientBuffers();
     this.#held = true;
     const names = [...trainable.keys()];
-    const headNames = names.filter((name) => /^(finalNorm\.|head\.)/.test(name) || (machine.model.architecture.tied && name === "embed.weight"));
+    const headNames = names.filter(
+      (name) => /^(finalNorm\.|head\.)/.test(name) || (machine.model.architecture.tied && name === "embed.weight"),
+    );
     const seeds = { dLogprobs: loss.dLogprobs, dEntropy: loss.dEntropy };
     const dHidden = await headBackward(machine, { head, pass: passes.rows, selection }, { ...seeds, trainable: headNames, gradients });
     machine.pool.give(passes.rows.hidden);
@@ -144,7 +169,8 @@ export class Trainer {
 
   /** One AdamW update with the held gradients, which are cleared. A non-finite gradient changes nothing and is named. */
   async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    if (this.#gradients === undefined || !this.#held) throw new PolicyError(expected("optimStep", "gradients from forwardBackward", "none"));
+    if (this.#gradients === undefined || !this.#held)
+      throw new PolicyError(expected("optimStep", "gradients from forwardBackward", "none"));
     let squared = 0;
     for (const [name, { floats }] of this.#gradients) {
       const sum = sumOfSquares(floats);
@@ -206,14 +232,18 @@ function unitsByPrompt(rows: readonly TrainRow[]): { rows: TrainRow[]; from: num
   rows.forEach((row, i) => {
     const last = units.at(-1);
     const head = last?.rows[0];
-    const same = head !== undefined && head.trained[0] === row.trained[0] && head.ids.subarray(0, head.trained[0]).every((id, t) => id === row.ids[t]);
+    const same =
+      head !== undefined && head.trained[0] === row.trained[0] && head.ids.subarray(0, head.trained[0]).every((id, t) => id === row.ids[t]);
     if (same) last!.rows.push(row);
     else units.push({ rows: [row], from: i });
   });
   return units;
 }
 
-function scatter(micro: MicroBatch, { values, put }: { values: Float32Array; put: (unit: number, index: number, values: Float32Array) => void }): void {
+function scatter(
+  micro: MicroBatch,
+  { values, put }: { values: Float32Array; put: (unit: number, index: number, values: Float32Array) => void },
+): void {
   let at = 0;
   for (const slot of micro.slots) {
     if (slot === undefined) continue;
@@ -248,7 +278,8 @@ function checkRows(rows: readonly TrainRow[], { context, vocabulary }: { context
     const wrong = ids.findIndex((id) => id < 0 || id >= vocabulary);
     if (wrong >= 0) throw new PolicyError(expected(`${where} position ${wrong}`, `a token id below ${vocabulary}`, String(ids[wrong])));
     trained.forEach((t, j) => {
-      if (t < 1 || t >= ids.length || (j > 0 && t <= trained[j - 1]!)) throw new PolicyError(expected(`${where} trained[${j}]`, `an increasing position in 1..${ids.length - 1}`, String(t)));
+      if (t < 1 || t >= ids.length || (j > 0 && t <= trained[j - 1]!))
+        throw new PolicyError(expected(`${where} trained[${j}]`, `an increasing position in 1..${ids.length - 1}`, String(t)));
     });
     if (!(temperature > 0)) throw new PolicyError(expected(`${where} temperature`, "above 0", String(temperature)));
   });
@@ -258,7 +289,10 @@ function checkFields(rows: readonly TrainRow[], program: LossProgram): void {
   rows.forEach(({ fields, trained }, i) => {
     for (const name of program.fields) {
       const length = fields[name]?.length;
-      if (length !== trained.length) throw new PolicyError(expected(`training row ${i} field ${name}`, `${trained.length} values, one for each trained token`, String(length ?? "none")));
+      if (length !== trained.length)
+        throw new PolicyError(
+          expected(`training row ${i} field ${name}`, `${trained.length} values, one for each trained token`, String(length ?? "none")),
+        );
     }
   });
 }

@@ -30,7 +30,11 @@ const two = [
 test("what is written is read back, and bytes are a function of the input alone", async () => {
   const folder = await temporaryFolder();
   await writeSafetensors(join(folder, "x"), two, { metadata: { format: "pt" } });
-  await writeSafetensors(join(folder, "y"), two.map((tensor) => ({ ...tensor, data: async () => tensor.data })), { metadata: { format: "pt" } });
+  await writeSafetensors(
+    join(folder, "y"),
+    two.map((tensor) => ({ ...tensor, data: async () => tensor.data })),
+    { metadata: { format: "pt" } },
+  );
   expect(await readFile(join(folder, "x"))).toEqual(await readFile(join(folder, "y")));
   expect(await readdir(folder)).toEqual(["x", "y"]);
   const source = await openSafetensors(join(folder, "x"));
