@@ -92,28 +92,23 @@ export async function makeDeskModel(folder: string, options: RecipeOptions, repo
   await engine.close();
 }
 
-<<<<<<< HEAD
-/** Dialogues of a desk whose questions no quickstart asks, two in three about other names. A call that cannot be read has no place in supervised text. */
-async function dialogueRows(renderer: ChatRenderer, { seed, count, right }: { seed: number; count: number; right: number }): Promise<EncodedDialogue[]> {
+/**
+ * Dialogues of a desk whose questions no quickstart asks, two in three about other names. A call that cannot be read has no place in
+ * supervised text.
+ */
+async function dialogueRows(
+  renderer: ChatRenderer,
+  { seed, count, right }: { seed: number; count: number; right: number },
+): Promise<EncodedDialogue[]> {
   const { tokenizer } = renderer;
   const made = await dialogues(seed, count, { right, env: desk({ seed: seed + 1000, sizes: { train: count, test: 1 } }) });
   const words = nameableWords(Array.from({ length: tokenizer.size }, (_, id) => tokenizer.decode([id])));
   return made.flatMap(({ behaviour, messages, tools }, i) => {
     if (behaviour === "malformed") return [];
     const random = draw(rng(seed, "names", i));
-    return encodeDialogue(renderer, { messages: random.range(0, 2) === 0 ? messages : renamed(messages, random, words), tools }, `dialogue ${i}`);
+    const told = random.range(0, 2) === 0 ? messages : renamed(messages, random, words);
+    return encodeDialogue(renderer, { messages: told, tools }, `dialogue ${i}`);
   });
-=======
-/** Dialogues of a desk whose questions no quickstart asks. A call that cannot be read has no place in supervised text. */
-async function dialogueRows(
-  renderer: ChatRenderer,
-  { seed, count, right }: { seed: number; count: number; right: number },
-): Promise<EncodedDialogue[]> {
-  const made = await dialogues(seed, count, { right, env: desk({ seed: seed + 1000, sizes: { train: count, test: 1 } }) });
-  return made
-    .filter(({ behaviour }) => behaviour !== "malformed")
-    .flatMap((dialogue, i) => encodeDialogue(renderer, dialogue, `dialogue ${i}`));
->>>>>>> looptests
 }
 
 function modelConfig(options: RecipeOptions, vocabulary: number): JsonObject {
