@@ -7,7 +7,6 @@ import type { Group, SampledSpan, Scored, Task } from "../../src/types.ts";
 import { decodeCost, forwardCost, plus, trainCost, type Cost } from "../cost.ts";
 import { adamw, lora, openEngine, randomIds, sampleAll } from "../engines.ts";
 import { time, type FigureGroup } from "../figure.ts";
-import { MachineProbe } from "../machine.ts";
 import { architectureOf } from "../shapes.ts";
 
 function scored(task: Task, span: SampledSpan, { prompt, sample }: { prompt: readonly number[]; sample: number }): Scored {
@@ -21,7 +20,6 @@ export const grpoStep: FigureGroup = async ({ shape, quick, repeats, say }) => {
   const a = architectureOf(shape);
   const [prompts, groupSize, promptLength, answer] = quick ? [2, 4, 64, 16] : [8, 8, 256, 64];
   await using engine = openEngine(a, "lora");
-  const probe = await MachineProbe.open();
   const algorithm = grpo({ groupSize });
   let step = 0;
   const run = async (): Promise<void> => {
@@ -46,8 +44,7 @@ export const grpoStep: FigureGroup = async ({ shape, quick, repeats, say }) => {
     times(answer, decodeCost(a, { rows: completions, slots: promptLength + answer, lora })),
     trainCost(a, { tokens: prompts * promptLength + completions * answer, heads: completions * answer, lora }),
   );
-  const { seconds, rest } = await time(probe, { run, cost }, { repeats: quick ? repeats : Math.min(repeats, 3), say });
-  await probe.close();
+  const { seconds, rest } = await time({ run, cost }, { repeats: quick ? repeats : Math.min(repeats, 3), say });
   const name = `GRPO step, LoRA, ${prompts} x ${groupSize}, prompt ${promptLength}, answer ${answer}`;
   return [{ name, value: seconds, unit: "s", ...rest, note: `${((completions * answer) / seconds).toFixed(0)} sampled tokens/s` }];
 };

@@ -6,7 +6,6 @@ import type { Architecture } from "../../src/compute/models/architecture.ts";
 import { trainCost } from "../cost.ts";
 import { adamw, lora, openEngine, randomIds } from "../engines.ts";
 import { time, type Figure, type FigureGroup } from "../figure.ts";
-import { MachineProbe } from "../machine.ts";
 import { architectureOf } from "../shapes.ts";
 
 const [rows, length] = [4, 128];
@@ -19,15 +18,13 @@ function batchOf(a: Architecture): Batch {
 const trainStep = (train: "lora" | "full"): FigureGroup => async ({ shape, ...options }) => {
   const a = architectureOf(shape);
   await using engine = openEngine(a, train);
-  const probe = await MachineProbe.open();
   const batch = batchOf(a);
   const run = async (): Promise<void> => {
     await engine.forwardBackward(batch, crossEntropy);
     await engine.optimStep(adamw);
   };
   const cost = trainCost(a, { tokens: rows * length, heads: rows * (length - 1), lora: train === "lora" ? lora : undefined });
-  const { seconds, rest } = await time(probe, { run, cost }, options);
-  await probe.close();
+  const { seconds, rest } = await time({ run, cost }, options);
   const name = train === "lora" ? `LoRA step, rank ${lora.rank}, ${rows} x ${length}` : `full step, ${rows} x ${length}`;
   return [{ name, value: (rows * length) / seconds, unit: "tokens/s", ...rest }];
 };

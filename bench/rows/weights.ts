@@ -9,7 +9,6 @@ import { supervisedBatch } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
 import { adamw, openEngine, randomIds, sampleAll } from "../engines.ts";
 import { time, type FigureGroup } from "../figure.ts";
-import { MachineProbe } from "../machine.ts";
 import { architectureOf, configs } from "../shapes.ts";
 
 /** Bytes of trained weights that the sampler reads from memory other than the trainer's, and the time of publish with its probe. */
@@ -35,7 +34,6 @@ export const publish: FigureGroup = async ({ shape }) => {
 export const load: FigureGroup = async ({ shape, ...options }) => {
   const a = architectureOf(shape);
   const folder = await mkdtemp(join(tmpdir(), "flywheel-bench-"));
-  const probe = await MachineProbe.open();
   try {
     const path = join(folder, "model.safetensors");
     await writeFile(join(folder, "config.json"), JSON.stringify(configs[shape]));
@@ -48,10 +46,9 @@ export const load: FigureGroup = async ({ shape, ...options }) => {
       bytes = [...parameters.values()].reduce((sum, { data }) => sum + data.byteLength, 0);
     };
     await run();
-    const { seconds, rest } = await time(probe, { run, cost: { flops: 0, bytes } }, options);
+    const { seconds, rest } = await time({ run, cost: { flops: 0, bytes } }, options);
     return [{ name: "load, safetensors float32", value: seconds, unit: "s", ...rest, note: `${(bytes / 1e6).toFixed(0)} MB, file cached` }];
   } finally {
-    await probe.close();
     await rm(folder, { recursive: true });
   }
 };

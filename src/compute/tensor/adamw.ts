@@ -28,8 +28,8 @@ interface AdamWStep {
   readonly gradientScale: number;
 }
 
-/** Pieces this long stay in the second-level cache while the chain of elementwise kernels runs over them. */
-const piece = 1 << 16;
+/** Long enough that starting a program costs nothing beside it, short enough that its temporaries stay in a cache. */
+const piece = 1 << 18;
 
 export class AdamW {
   readonly #program: Program;
@@ -40,21 +40,24 @@ export class AdamW {
   static async compile(): Promise<AdamW> {
     const size = [dim("N")];
     const scalar = (name: string): ReturnType<typeof o.input> => o.input(name, []);
-    const g = o.mul(o.input("gradient", size), scalar("scale"));
-    const first = o.add(o.mul(o.input("first", size), scalar("beta1")), o.mul(g, scalar("oneMinusBeta1")));
-    const second = o.add(o.mul(o.input("second", size), scalar("beta2")), o.mul(o.mul(g, g), scalar("oneMinusBeta2")));
-    const denominator = o.add(o.div(o.sqrt(second), scalar("rootCorrection2")), scalar("epsilon"));
-    const decayed = o.mul(o.input("weight", size), scalar("keep"));
-    const weight = o.sub(decayed, o.div(o.mul(first, scalar("rate")), denominator));
+    // Factors are folded on the host: each operation here is a pass over memory.
+    const gradient = o.input("gradient", size);
+    const first = o.add(o.mul(o.input("first", size), scalar("beta1")), o.mul(gradient, scalar("intoFirst")));
+    const scaled = o.mul(gradient, scalar("intoSecond"));
+    const second = o.add(o.mul(o.input("second", size), scalar("beta2")), o.mul(scaled, scaled));
+    const direction = o.div(first, o.add(o.sqrt(second), scalar("epsilon")));
+    const weight = o.sub(o.mul(o.input("weight", size), scalar("keep")), o.mul(direction, scalar("rate")));
     return new AdamW(await Program.compile({ newWeight: weight, newFirst: first, newSecond: second }));
   }
 
   /** Updates every state in place. */
   async step(states: readonly AdamWState[], { learningRate, beta1, beta2, epsilon, step, gradientScale }: AdamWStep): Promise<void> {
     const one = (value: number): HostTensor => floats([value], []);
+    // m^ / (sqrt(v^) + e) = (root / correction) m / (sqrt(v) + e root), with root the square root of v's correction.
+    const root = Math.sqrt(1 - beta2 ** step);
     const shared = {
-      scale: one(gradientScale), beta1: one(beta1), oneMinusBeta1: one(1 - beta1), beta2: one(beta2), oneMinusBeta2: one(1 - beta2),
-      rootCorrection2: one(Math.sqrt(1 - beta2 ** step)), epsilon: one(epsilon), rate: one(learningRate / (1 - beta1 ** step)),
+      beta1: one(beta1), beta2: one(beta2), intoFirst: one((1 - beta1) * gradientScale), intoSecond: one(Math.sqrt(1 - beta2) * gradientScale),
+      epsilon: one(epsilon * root), rate: one((learningRate * root) / (1 - beta1 ** step)),
     };
     for (const { weight, gradient, first, second, decay } of states) {
       const keep = one(1 - learningRate * decay);

@@ -60,7 +60,7 @@ for (const kind of ["plain", "clipped"] as const) {
 }
 
 test("arrays longer than one piece are updated to the last element, and a rate of 0 changes moments alone", async () => {
-  const size = (1 << 16) * 2 + 3;
+  const size = (1 << 18) * 2 + 3;
   const state = (): AdamWState => ({
     weight: new Float32Array(size).fill(1),
     gradient: new Float32Array(size).fill(2),

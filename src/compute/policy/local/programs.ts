@@ -114,8 +114,12 @@ export class Programs {
   headBackward({ entropy, save, trainable }: { entropy: boolean; save: boolean; trainable: readonly string[] }): Promise<Program> {
     return this.#once(`head-backward/${entropy}/${save}/${trainable.join()}`, () => {
       const graph = this.#head();
-      const outputs = [{ tensor: graph.logprobs, seed: o.input("dLogprobs", [sizes.selected]) }];
-      if (entropy) outputs.push({ tensor: graph.entropy, seed: o.input("dEntropy", [sizes.selected]) });
+      const dLogprobs = o.input("dLogprobs", [sizes.selected]);
+      // Log-probs alone: dLogits = dLogprob (one-hot - softmax), two passes over the logits where the general rules take six.
+      const column = o.reshape(dLogprobs, [sizes.selected, 1]);
+      const outputs = entropy
+        ? [{ tensor: graph.logprobs, seed: dLogprobs }, { tensor: graph.entropy, seed: o.input("dEntropy", [sizes.selected]) }]
+        : [{ tensor: graph.logits, seed: o.addAtLast(o.mul(o.softmax(graph.logits), o.neg(column)), graph.targets, column) }];
       const wanted = trainable.map((name) => graph.parameters.get(name)!);
       const [dHidden, ...rest] = gradients(outputs, [graph.hidden, ...wanted]);
       const results: Record<string, Tensor> = { dHidden: dHidden! };
@@ -124,7 +128,7 @@ export class Programs {
     });
   }
 
-  #head(): { hidden: Tensor; logits: Tensor; logprobs: Tensor; entropy: Tensor; parameters: Map<string, Tensor> } {
+  #head(): { hidden: Tensor; targets: Tensor; logits: Tensor; logprobs: Tensor; entropy: Tensor; parameters: Map<string, Tensor> } {
     const a = this.#architecture;
     const parameters = new Map<string, Tensor>();
     for (const [name, shape] of parameterShapes(a)) if (!name.startsWith("layers.")) parameters.set(name, o.input(name, shape));
@@ -135,10 +139,12 @@ export class Programs {
     });
     const shifted = o.sub(logits, o.stopGradient(o.maximum(logits, { axes: [-1], keep: true })));
     const total = o.log(o.sum(o.exp(shifted), { axes: [-1], keep: true }));
-    const chosen = o.takeLast(shifted, o.input("targets", [sizes.selected, 1], "int64"));
+    const targets = o.input("targets", [sizes.selected, 1], "int64");
+    const chosen = o.takeLast(shifted, targets);
     const expectedLogit = o.sum(o.mul(o.softmax(logits), shifted), { axes: [-1] });
     return {
       hidden,
+      targets,
       logits,
       logprobs: o.reshape(o.sub(chosen, total), [sizes.selected]),
       entropy: o.sub(o.reshape(total, [sizes.selected]), expectedLogit),
