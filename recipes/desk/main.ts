@@ -17,9 +17,9 @@ const options: RecipeOptions = {
   heads: 4,
   kvHeads: 4,
   dialogues: 20_000,
-  copy: { steps: 450, tokensPerStep: 2304, learningRate: 2e-3 },
-  mix: { steps: 900, tokensPerStep: 3072, learningRate: 2e-3, right: 0.9 },
-  warmup: { steps: 250, tokensPerStep: 3072, learningRate: 1e-3, right: 0.7 },
+  copy: { steps: 650, tokensPerStep: 2304, learningRate: 2e-3, schedule: "constant" },
+  mix: { steps: 800, tokensPerStep: 3072, learningRate: 2e-3, schedule: "cosine", right: 0.9 },
+  warmup: { steps: 250, tokensPerStep: 3072, learningRate: 1e-3, schedule: "cosine", right: 0.7 },
 };
 
 const total = options.copy.steps + options.mix.steps + options.warmup.steps;

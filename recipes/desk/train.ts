@@ -42,6 +42,7 @@ export interface RecipeOptions {
 }
 
 interface StageOptions {
+  readonly schedule: "constant" | "cosine";
   readonly steps: number;
   readonly tokensPerStep: number;
   readonly learningRate: number;
@@ -138,7 +139,7 @@ function newEngine(architecture: Architecture, seed: number): LocalEngine {
   return LocalEngine.open({ name: "desk", architecture, parameters, train: { type: "full" }, microBatchTokens: 4096 });
 }
 
-/** Random ids said again and again (see copying.ts); digits are over-represented, because the desk's answers are made of them. */
+/** Random ids said again and again (see copying.ts), the second half of each row trained; digits are over-represented, because the desk's answers are made of them. */
 function* copying(renderer: ChatRenderer, seed: number): Generator<EncodedDialogue> {
   const { tokenizer } = renderer;
   const length = 72;
@@ -146,7 +147,7 @@ function* copying(renderer: ChatRenderer, seed: number): Generator<EncodedDialog
   const often = Array.from("0123456789", (digit) => tokenizer.idOf(digit)!);
   for (let i = 0; ; i++) {
     const row = copyRow(seed, i, { ids, often, length });
-    yield { ids: Int32Array.from(row.ids), trained: Int32Array.from({ length: length - row.from - 1 }, (_, t) => row.from + 1 + t) };
+    yield { ids: Int32Array.from(row.ids), trained: Int32Array.from({ length: length / 2 }, (_, t) => length / 2 + t) };
   }
 }
 
@@ -198,7 +199,7 @@ async function train(
     const { loss } = await engine.forwardBackward(supervisedBatch(batch, "token-mean"), crossEntropy);
     const learningRate = learningRateAt(step, {
       base: stage.learningRate,
-      schedule: "cosine",
+      schedule: stage.schedule,
       warmup: Math.min(50, stage.steps / 10),
       total: stage.steps,
     });
