@@ -46,7 +46,11 @@ export interface Timing {
 }
 
 /** Medians over `repeats` runs after one that is thrown away; the machine's rates are measured before, between and after. */
-export async function time(probe: MachineProbe, { run, cost }: Work, { repeats, say }: Pick<BenchOptions, "repeats" | "say">): Promise<Timing> {
+export async function time(
+  probe: MachineProbe,
+  { run, cost }: Work,
+  { repeats, say }: Pick<BenchOptions, "repeats" | "say">,
+): Promise<Timing> {
   await run();
   const samples: { seconds: number; fraction: number; rates: Rates; processors: number }[] = [];
   let before = await probe.measure();
@@ -60,7 +64,8 @@ export async function time(probe: MachineProbe, { run, cost }: Work, { repeats, 
     const rates = { flops: (before.flops + after.flops) / 2, bytes: (before.bytes + after.bytes) / 2 };
     before = after;
     samples.push({ seconds, fraction: limitSeconds(cost, rates) / seconds, rates, processors: (used.user + used.system) / 1e6 / elapsed });
-    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`);
+    const machineRates = `${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`;
+    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${machineRates}`);
   }
   const machine = { flops: median(samples.map(({ rates }) => rates.flops)), bytes: median(samples.map(({ rates }) => rates.bytes)) };
   return {

@@ -8,7 +8,11 @@ import { architectureOf } from "../shapes.ts";
 
 const slots = 256;
 
-async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, probe, train, ...options }: BenchOptions & { probe: MachineProbe; train: "lora" | "none" }): Promise<Figure[]> {
+async function decodeFigures(
+  engine: LocalEngine,
+  rows: number,
+  { shape, quick, probe, train, ...options }: BenchOptions & { probe: MachineProbe; train: "lora" | "none" },
+): Promise<Figure[]> {
   const a = architectureOf(shape);
   const tokens = quick ? 8 : 24;
   const prompt = randomIds(a, slots - tokens - 8, "decode");
@@ -22,7 +26,15 @@ async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, 
   options.say(`decode ${rows} ${train}`);
   const { seconds, rest } = await time(probe, { run, cost }, options);
   const note = `${(rows / seconds).toFixed(0)} tokens/s`;
-  return [{ name: `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`, value: seconds * 1000, unit: "ms/step", ...rest, note }];
+  return [
+    {
+      name: `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`,
+      value: seconds * 1000,
+      unit: "ms/step",
+      ...rest,
+      note,
+    },
+  ];
 }
 
 export const decode: FigureGroup = async (options) => {
@@ -44,7 +56,11 @@ export const prefill: FigureGroup = async ({ shape, ...options }) => {
   const { stats } = engine.sampler;
   const run = async (): Promise<number> => {
     const before = stats.prefillSeconds;
-    await Promise.all(Array.from({ length: prompts }, (_, p) => sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" })));
+    await Promise.all(
+      Array.from({ length: prompts }, (_, p) =>
+        sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" }),
+      ),
+    );
     return stats.prefillSeconds - before;
   };
   const tokens = prompts * (length - 1);
@@ -60,7 +76,9 @@ export const agreement: FigureGroup = async ({ shape }) => {
   await using engine = openEngine(a, "lora");
   const spans = await sampleAll(engine, prompt, { count: 8, tokens: 32, from: "agreement" });
   const trained = Int32Array.from({ length: 32 }, (_, t) => prompt.length + t);
-  const scored = await engine.logprobs(spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 })));
+  const scored = await engine.logprobs(
+    spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 })),
+  );
   const gaps = spans.flatMap(({ logprobs }, row) => logprobs.map((value, t) => Math.abs(value - scored[row]![t]!)));
   return [{ name: "sampler against trainer, log-prob", value: Math.max(...gaps), unit: "max difference", note: `${gaps.length} tokens` }];
 };
