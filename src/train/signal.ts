@@ -47,7 +47,8 @@ export class SignalDetector {
     this.#recent.push(measures);
     if (this.#recent.length > window) this.#recent.shift();
     if (this.#recent.length < window) return undefined;
-    const average = (key: Exclude<keyof SignalMeasures, "reasons">): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
+    type Share = Exclude<keyof SignalMeasures, "reasons">;
+    const average = (key: Share): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
     if (average("unscorable") > 0.2) {
       throw new RewardError(
         expected(
@@ -65,7 +66,9 @@ export class SignalDetector {
 
   #commonReason(): string {
     const counts = new Map<string, number>();
-    for (const [reason, count] of this.#recent.flatMap(({ reasons }) => [...reasons])) counts.set(reason, (counts.get(reason) ?? 0) + count);
+    for (const { reasons } of this.#recent) {
+      for (const [reason, count] of reasons) counts.set(reason, (counts.get(reason) ?? 0) + count);
+    }
     const [reason, count] = [...counts].sort((a, b) => b[1] - a[1])[0]!;
     return `${reason} (${count} times)`;
   }

@@ -55,7 +55,7 @@ function sourceOf(name: string, rows: readonly NamedRow[], options: DatasetOptio
   tasks.forEach(({ id }, i) => {
     const first = places.get(id);
     const { where } = rows[i]!;
-    if (first !== undefined) throw new ConfigError(expected(`${where} field "id"`, "ids that are each used once", `"${id}" again (${first})`));
+    if (first !== undefined) throw new ConfigError(expected(`${where} field "id"`, "an id used once", `"${id}", the id of ${first}`));
     places.set(id, where);
   });
   return { size: tasks.length, at: (index) => tasks[index]! };
