@@ -26,7 +26,12 @@ export const publish: FigureGroup = async ({ shape }) => {
   const read = engine.model.feeds("policy", "all");
   const copied = [...engine.trainer.trainable].filter(([name, { data }]) => read[name]!.data !== data);
   return [
-    { name: "publish, bytes copied", value: copied.reduce((sum, [, { data }]) => sum + data.byteLength, 0), unit: "bytes", note: `of ${4 * engine.info.trainable}` },
+    {
+      name: "publish, bytes copied",
+      value: copied.reduce((sum, [, { data }]) => sum + data.byteLength, 0),
+      unit: "bytes",
+      note: `of ${4 * engine.info.trainable}`,
+    },
     { name: "publish, with its probe", value: milliseconds, unit: "ms" },
   ];
 };

@@ -26,18 +26,19 @@ export async function collectGroups(
   tasks: readonly Task[],
   { policy, ...options }: CollectOptions & { readonly policy: Policy },
 ): Promise<Group[]> {
-  const { groupSize, seed, stage, step, signal } = options;
+  const { groupSize, seed, stage, step } = options;
   const total = tasks.length * groupSize;
   let done = 0;
-  const jobs = tasks.flatMap((task) =>
-    Array.from({ length: groupSize }, (_, sample) => async (): Promise<Scored> => {
-      const trajectory = await playEpisode(env, task, { ...options, policy, address: { seed, stage, step, sample } });
-      const scored = await scoreTrajectory(env.reward, trajectory);
-      signal?.throwIfAborted();
+  const jobs = tasks.flatMap((task, place) => {
+    const repeat = tasks.slice(0, place).filter(({ id }) => id === task.id).length;
+    return Array.from({ length: groupSize }, (_, sample) => async (signal: AbortSignal): Promise<Scored> => {
+      const address = { seed, stage, step, sample, repeat };
+      const trajectory = await playEpisode(env, task, { ...options, policy, address, signal });
+      const scored = await scoreTrajectory(env.reward, trajectory, { signal });
       options.onRollout?.(++done, total);
       return scored;
-    }),
-  );
-  const members = await runPool(jobs, options.concurrency);
+    });
+  });
+  const members = await runPool(jobs, options);
   return tasks.map((task, i) => ({ task, members: members.slice(i * groupSize, (i + 1) * groupSize) }));
 }

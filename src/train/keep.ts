@@ -96,7 +96,8 @@ export class StepKeeper {
     const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
     if (due) await this.#evaluate(step);
     if (!checkpointed) return;
-    const score = due && this.#evaluation !== undefined ? { score: this.#evaluation.score } : {};
+    const held = due ? this.#evaluation?.score : undefined;
+    const score = held === undefined || Number.isNaN(held) ? {} : { score: held };
     await writeCheckpoint(run, {
       step,
       save: (folder) => policy.engine.save(folder),

@@ -41,16 +41,14 @@ export function readDialogues(path: string, renderer: ChatRenderer, contextLengt
   } catch (cause) {
     throw new ConfigError(expected(`data ${path}`, "a readable JSONL file", messageOf(cause)), { cause });
   }
-  const rows = text.split("\n").flatMap((line, i) => (line.trim() === "" ? [] : dialogueRows(line, `${path} line ${i + 1}`, renderer)));
-  const long = rows.findIndex(({ ids }) => ids.length > contextLength);
-  if (long >= 0)
-    throw new ConfigError(
-      expected(
-        `data ${path} dialogue ${long + 1}`,
-        `at most ${contextLength} tokens (the model's context)`,
-        String(rows[long]!.ids.length),
-      ),
-    );
+  const rows = text.split("\n").flatMap((line, i) => {
+    if (line.trim() === "") return [];
+    const where = `${path} line ${i + 1}`;
+    const encoded = dialogueRows(line, where, renderer);
+    const long = encoded.find(({ ids }) => ids.length > contextLength);
+    if (long === undefined) return encoded;
+    throw new ConfigError(expected(where, `at most ${contextLength} tokens (the model's context)`, String(long.ids.length)));
+  });
   if (rows.length === 0) throw new ConfigError(expected(`data ${path}`, "at least one dialogue", "none"));
   return rows;
 }

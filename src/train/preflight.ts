@@ -5,44 +5,40 @@
 import { ConfigError, EnvError, RewardError, expected } from "../errors.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { playScripted } from "../loop/rollout/scripted.ts";
-import type { Env, Message, Task, Verdict } from "../types.ts";
+import type { Env, Message, Task, TaskSource, Verdict } from "../types.ts";
 
-interface PreflightResult {
-  /** Tasks whose reference solution was graded; 0 if the environment has none. */
-  readonly references: number;
-  readonly longestPrompt: number;
+interface PreflightOptions {
+  readonly renderer: ChatRenderer;
+  readonly contextLength: number;
+  readonly maxTokens: number;
+  readonly signal?: AbortSignal;
 }
+
+/** Tasks whose grader is tried, and whose prompt is measured: the first ones, so many that nobody waits for long. */
+const most = { graded: 16, measured: 1000 };
 
 const said = (verdict: Verdict): string =>
   verdict.type === "scored" ? `score ${verdict.score} (${verdict.explanation})` : `${verdict.type}: ${verdict.reason}`;
 
-/** Checks grader and prompts on the given tasks; throws one line that names the task and what it got. */
-export async function preflight(
-  env: Env,
-  tasks: readonly Task[],
-  { renderer, contextLength, maxTokens }: { renderer: ChatRenderer; contextLength: number; maxTokens: number },
-): Promise<PreflightResult> {
-  let longestPrompt = 0;
-  for (const task of tasks) {
+/** Checks grader and prompts of an environment's training tasks; throws one line that names the task and what it got. */
+export async function preflight(env: Env, source: TaskSource, { signal, ...limits }: PreflightOptions): Promise<void> {
+  const first = (count: number): Task[] => Array.from({ length: Math.min(count, source.size) }, (_, i) => source.at(i));
+  for (const task of first(most.measured)) checkLength(env, task, limits);
+  for (const task of first(most.graded)) {
+    signal?.throwIfAborted();
     if (env.reference !== undefined) await checkReference(env, task, env.reference(task));
     await checkEmptyAnswers(env, task);
-    const length = renderer.start(
-      task.prompt,
-      env.tools.map(({ spec }) => spec),
-    ).ids.length;
-    longestPrompt = Math.max(longestPrompt, length);
-    if (length + maxTokens > contextLength) {
-      throw new ConfigError(
-        expected(
-          `task ${task.id}`,
-          `a prompt of at most ${contextLength - maxTokens} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`,
-          String(length),
-          "shorten it or lower rollout.maxTokens",
-        ),
-      );
-    }
   }
-  return { references: env.reference === undefined ? 0 : tasks.length, longestPrompt };
+}
+
+/** A prompt is never cut: one that leaves no room for a turn is refused by its id. */
+function checkLength(env: Env, task: Task, { renderer, contextLength, maxTokens }: PreflightOptions): void {
+  const tools = env.tools.map(({ spec }) => spec);
+  const { length } = renderer.start(task.prompt, tools).ids;
+  const room = contextLength - maxTokens;
+  if (length <= room) return;
+  const want = `a prompt of at most ${room} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`;
+  throw new ConfigError(expected(`task ${task.id}`, want, String(length), "leave the task out or lower rollout.maxTokens"));
 }
 
 async function checkReference(env: Env, task: Task, solution: readonly Message[]): Promise<void> {
@@ -60,13 +56,19 @@ async function checkReference(env: Env, task: Task, solution: readonly Message[]
   );
 }
 
-/** Nothing, a blank and the question back: whoever pays for these pays for nothing. */
+/** Nothing, a blank and the question back: whoever pays for these pays for nothing; and who grades none of them grades nothing. */
 async function checkEmptyAnswers(env: Env, task: Task): Promise<void> {
   const question = task.prompt.at(-1)?.content ?? "";
-  for (const [name, content] of [["an empty answer", ""], ["a blank answer", " "], ["the question as the answer", question]] as const) {
+  const answers = [["an empty answer", ""], ["a blank answer", " "], ["the question as the answer", question]] as const;
+  const verdicts: Verdict[] = [];
+  for (const [name, content] of answers) {
     const { verdict } = await playScripted(env, task, [{ role: "assistant", content }]);
+    verdicts.push(verdict);
     if (verdict.type === "scored" && verdict.score > 0) {
       throw new RewardError(expected(`preflight: ${name} to task ${task.id}`, "score 0", said(verdict), "the grader pays for nothing"));
     }
   }
+  if (verdicts.some(({ type }) => type === "scored")) return;
+  const remedy = "the grader cannot grade this task";
+  throw new RewardError(expected(`preflight: an empty answer to task ${task.id}`, "score 0", said(verdicts[0]!), remedy));
 }

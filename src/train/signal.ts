@@ -1,14 +1,18 @@
 /** The live detector: says once, in one line, why a run has nothing to learn from, and stops a run whose grader fails. */
 import { RewardError, expected } from "../errors.ts";
-import type { Group } from "../types.ts";
+import type { Group, Scored } from "../types.ts";
 import { zeroVariance, scoresOf } from "../loop/advantage/group.ts";
 import { isTruncated } from "../loop/batch/rows.ts";
 
 export interface SignalMeasures {
   readonly fracZeroStd: number;
+  /** Share of rollouts that a limit ended, and of those that a limit on tokens ended. */
   readonly truncated: number;
+  readonly cut: number;
   readonly unscorable: number;
   readonly reward: number;
+  /** Rollouts that were not scored, by reason. */
+  readonly reasons: ReadonlyMap<string, number>;
 }
 
 /** What one step's groups say of the signal. Rewards are averaged over rollouts, never over turns. */
@@ -20,7 +24,9 @@ export function signalOf(groups: readonly Group[]): SignalMeasures {
     fracZeroStd: share(groups.filter((group) => zeroVariance(scoresOf(group.members.map(({ verdict }) => verdict)))).length, groups.length),
     truncated: share(members.filter(({ trajectory }) => isTruncated(trajectory)).length, members.length),
     unscorable: share(members.length - scores.length, members.length),
+    cut: share(members.filter(({ trajectory }) => trajectory.end.type === "length").length, members.length),
     reward: scores.length === 0 ? NaN : scores.reduce((a, b) => a + b, 0) / scores.length,
+    reasons: reasonsOf(members),
   };
 }
 
@@ -37,29 +43,40 @@ export class SignalDetector {
   }
 
   /** A warning to print, if there is one now. Throws if more than a fifth of all rollouts could not be scored. */
-  observe(measures: SignalMeasures, groups: readonly Group[]): string | undefined {
+  observe(measures: SignalMeasures): string | undefined {
     this.#recent.push(measures);
     if (this.#recent.length > window) this.#recent.shift();
     if (this.#recent.length < window) return undefined;
-    const average = (key: keyof SignalMeasures): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
+    type Share = Exclude<keyof SignalMeasures, "reasons">;
+    const average = (key: Share): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
     if (average("unscorable") > 0.2) {
       throw new RewardError(
         expected(
           `rewards of the last ${window} steps`,
           "at most 20 % unscored rollouts",
           `${percent(average("unscorable"))}`,
-          `the most common reason: ${commonReason(groups)}`,
+          `the most common reason: ${this.#commonReason()}`,
         ),
       );
     }
     if (this.#told || average("fracZeroStd") < 1) return undefined;
     this.#told = true;
-    return `no learning signal: ${this.#cause(average("truncated"), average("reward"))}`;
+    return `no learning signal: ${this.#cause({ truncated: average("truncated"), cut: average("cut"), reward: average("reward") })}`;
   }
 
-  #cause(truncated: number, reward: number): string {
+  #commonReason(): string {
+    const counts = new Map<string, number>();
+    for (const { reasons } of this.#recent) {
+      for (const [reason, count] of reasons) counts.set(reason, (counts.get(reason) ?? 0) + count);
+    }
+    const [reason, count] = [...counts].sort((a, b) => b[1] - a[1])[0]!;
+    return `${reason} (${count} times)`;
+  }
+
+  #cause({ truncated, cut, reward }: Record<"truncated" | "cut" | "reward", number>): string {
     const level = reward === 0 ? "reward 0 everywhere" : `the same reward (${reward.toFixed(2)}) within every group`;
-    if (truncated > 0.5) return `${percent(truncated)} of completions cut at ${this.#maxTokens} tokens, ${level}; raise rollout.maxTokens`;
+    if (cut > 0.5) return `${percent(cut)} of completions cut at ${this.#maxTokens} tokens, ${level}; raise rollout.maxTokens`;
+    if (truncated > 0.5) return `${percent(truncated)} of episodes ended by their limit of turns, ${level}; raise rollout.maxTurns`;
     if (reward === 0) return `${level}; the tasks are too hard for this model, or the grader does not read its answers`;
     return `${level}; the tasks are too easy or the samples too much alike (raise rollout.temperature or algo.groupSize)`;
   }
@@ -67,10 +84,8 @@ export class SignalDetector {
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
-function commonReason(groups: readonly Group[]): string {
+function reasonsOf(members: readonly Scored[]): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { verdict } of groups.flatMap((group) => group.members)) {
-    if (verdict.type !== "scored") counts.set(verdict.reason, (counts.get(verdict.reason) ?? 0) + 1);
-  }
-  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? "none in the last step";
+  for (const { verdict } of members) if (verdict.type !== "scored") counts.set(verdict.reason, (counts.get(verdict.reason) ?? 0) + 1);
+  return counts;
 }

@@ -1,5 +1,6 @@
 /** The numbers of one step, by the names that the report knows. */
 import { isTruncated, type BuiltBatch } from "../loop/batch/rows.ts";
+import { zeroVariance } from "../loop/advantage/group.ts";
 import type { Group, Scored } from "../types.ts";
 import { mean, meanMeasures, type Evaluation } from "./evaluate/evaluate.ts";
 import type { MetricsRow } from "./record/metrics.ts";
@@ -17,30 +18,34 @@ interface StepFacts {
 
 export function stepMetrics({ step, groups, built, signals, update, seconds }: StepFacts): MetricsRow {
   const members = groups.flatMap((group) => group.members);
-  const tokens = members.reduce((sum, { trajectory }) => sum + (trajectory.measures["sampledTokens"] ?? 0), 0);
   const { sampledTokens: meanTokens = 0, ...measures } = meanMeasures(members);
+  const lengths = members.map(lengthOf);
+  // What environments and graders name stands first: it never hides a number of ours.
   return {
+    ...measures,
+    ...componentMeans(members),
     step,
     "reward/mean": signals.reward,
     "reward/std": deviation(scoresOf(members)),
-    ...componentMeans(members),
+    "reward/groupStd": mean(groups.map((group) => (zeroVariance(scoresOf(group.members)) ? 0 : deviation(scoresOf(group.members))))),
     fracZeroStd: signals.fracZeroStd,
     truncated: signals.truncated,
     unscorable: signals.unscorable,
     "length/mean": meanTokens,
-    "length/max": Math.max(...members.map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0)),
-    "length/finished": mean(
-      members.filter(({ trajectory }) => !isTruncated(trajectory)).map(({ trajectory }) => trajectory.measures["sampledTokens"] ?? 0),
-    ),
-    ...measures,
+    "length/min": Math.min(...lengths),
+    "length/max": Math.max(...lengths),
+    "length/finished": mean(members.filter(({ trajectory }) => !isTruncated(trajectory)).map(lengthOf)),
     "batch/tokens": built.tokens,
+    "batch/skipped": built.batch === null ? 1 : 0,
     "batch/rows": built.batch === null ? 0 : built.batch.units.reduce((sum, { rows }) => sum + rows.length, 0),
     ...(update === null ? {} : updateMetrics(update)),
     "seconds/rollout": seconds.rollout,
     "seconds/update": seconds.update,
-    "tokensPerSecond/rollout": tokens / Math.max(seconds.rollout, 1e-9),
+    "tokensPerSecond/rollout": lengths.reduce((a, b) => a + b, 0) / Math.max(seconds.rollout, 1e-9),
   };
 }
+
+const lengthOf = ({ trajectory }: Scored): number => trajectory.measures["sampledTokens"] ?? 0;
 
 const scoresOf = (members: readonly Scored[]): number[] =>
   members.flatMap(({ verdict }) => (verdict.type === "scored" ? [verdict.score as number] : []));

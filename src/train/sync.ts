@@ -45,7 +45,7 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
     const credits = algorithm.credit(groups);
     const built = buildBatch(credits, batchOptions(sync));
     const signals = signalOf(groups);
-    const warning = detector.observe(signals, groups);
+    const warning = detector.observe(signals);
     if (warning !== undefined) observer.onNote?.(warning);
     const schedule = { updates: (step - 1) * algorithm.epochsPerBatch, totalUpdates: config.train.steps * algorithm.epochsPerBatch };
     const update =

@@ -9,12 +9,13 @@ import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../co
 import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
+import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, Env } from "../types.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
-import { openRun } from "./record/run-folder.ts";
+import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
 import { readDialogues, trainOffline } from "./offline.ts";
 import { trainSync } from "./sync.ts";
@@ -35,9 +36,6 @@ export interface TrainResult {
   readonly evaluation: Evaluation | undefined;
 }
 
-/** Tasks whose reference and prompt length are checked before a run. */
-const preflightTasks = 16;
-
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
@@ -45,15 +43,18 @@ export async function train(
 ): Promise<TrainResult> {
   const config = parseTrainConfig(input);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
-  const made = plan(config, await checkedFacts(config, environment));
+  checkSources(config, environment);
+  const made = plan(config, await checkedFacts(config, environment, signal));
   observer.onPlan?.(config, made);
   await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
   for (const note of run.notes) observer.onNote?.(note);
+  if (run.lastStep >= config.train.steps) {
+    observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
+    return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
+  }
   const { algo } = config;
   const algorithm = algo.name === "grpo" ? grpoOf(algo) : undefined;
-  await using policy = await openTrainable(config, algorithm?.needsReference ?? false);
-  if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
-  else await policy.engine.publish();
+  await using policy = await openTrainable(config, { run, reference: algorithm?.needsReference ?? false });
   const context = {
     config,
     policy,
@@ -82,19 +83,44 @@ function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
   return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
 }
 
-function openTrainable(config: TrainConfig, reference: boolean): Promise<OpenedPolicy> {
+/** What an algorithm trains on is there, and nothing is given that it would ignore. */
+function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefined): void {
+  if (algo.name === "sft" && data === undefined) {
+    throw new ConfigError(expected("data", "a JSONL file of dialogues, which sft trains on", "nothing"));
+  }
+  if (algo.name === "grpo" && data !== undefined) {
+    throw new ConfigError(expected("data", "nothing with grpo, which trains on what it samples", data, "leave it out"));
+  }
+  if (algo.name === "grpo" && env === undefined) throw new ConfigError(expected("env", "an environment, which grpo samples in", "nothing"));
+  if (env !== undefined && named !== undefined && named.name !== env.name) {
+    throw new ConfigError(expected("env.name", `"${env.name}", the environment that was handed in`, `"${named.name}"`));
+  }
+}
+
+/** Opens the model with the run's weights. A new run whose model does not open leaves its name free for the next attempt. */
+async function openTrainable(config: TrainConfig, { run, reference }: { run: Run; reference: boolean }): Promise<OpenedPolicy> {
   const lora = loraOf(config.model);
-  return openPolicy(config.model.path, {
-    train: lora === undefined ? { type: "full" } : { type: "lora", lora },
-    reference,
-    seed: config.seed,
-    microBatchTokens: config.train.microBatchTokens,
-    maxRows: config.rollout.concurrency,
-  });
+  let policy: OpenedPolicy | undefined;
+  try {
+    policy = await openPolicy(config.model.path, {
+      train: lora === undefined ? { type: "full" } : { type: "lora", lora },
+      reference,
+      seed: config.seed,
+      microBatchTokens: config.train.microBatchTokens,
+      maxRows: config.rollout.concurrency,
+    });
+    if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
+    else await policy.engine.publish();
+    return policy;
+  } catch (cause) {
+    await policy?.[Symbol.asyncDispose]();
+    await run.discard();
+    throw cause;
+  }
 }
 
 /** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
-async function checkedFacts(config: TrainConfig, env: Env | undefined): Promise<PlanFacts> {
+async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: AbortSignal | undefined): Promise<PlanFacts> {
   const { files, architecture: a } = await readModelFacts(config.model.path);
   try {
     const renderer = rendererOf(files);
@@ -104,8 +130,8 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined): Promise<
     const trainable =
       lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
     if (env !== undefined && source !== undefined) {
-      const some = Array.from({ length: Math.min(preflightTasks, source.size) }, (_, i) => source.at(i));
-      await preflight(env, some, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens });
+      const abort = signal === undefined ? {} : { signal };
+      await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
     }
     return {
       trainTasks: config.data === undefined ? (source?.size ?? 0) : readDialogues(config.data, renderer, a.context).length,

@@ -65,14 +65,30 @@ function tokenWeight(credit: Credit, step: BatchOptions & { tokens: number; comp
 }
 
 function trainRows({ trajectory, advantages }: Credit, weight: number, skipZero: boolean): TrainRow[] {
+  if (advantages.length !== trajectory.rows.length) {
+    const want = `advantages of ${trajectory.rows.length} rows`;
+    throw new PolicyError(expected(`trajectory ${trajectory.id}`, want, `of ${advantages.length}`));
+  }
   return trajectory.rows.flatMap((row, i) => {
     const own = advantages[i]!;
+    const where = `trajectory ${trajectory.id} row ${i}`;
+    checkAligned(row, own, where);
     if (own.length === 0 || (skipZero && own.every((advantage) => advantage === 0))) return [];
-    return [trainRow(row, { advantages: own, weight, where: `trajectory ${trajectory.id} row ${i}` })];
+    return [trainRow(row, { advantages: own, weight })];
   });
 }
 
-function trainRow(row: Row, { advantages, weight, where }: { advantages: Float32Array; weight: number; where: string }): TrainRow {
+/** Checked also where a row is left out: an advantage that nothing can be said of is never dropped in silence. */
+function checkAligned({ spans }: Row, { length }: Float32Array, where: string): void {
+  const sampled = spans.filter((span) => span.kind === "sampled");
+  const count = (of: (span: (typeof sampled)[number]) => number): number => sampled.reduce((sum, span) => sum + of(span), 0);
+  const [tokens, logprobs] = [count(({ ids }) => ids.length), count((span) => span.logprobs.length)];
+  if (length === tokens && logprobs === tokens) return;
+  const want = `${tokens} advantages and log-probs, one for each sampled token`;
+  throw new PolicyError(expected(where, want, `${length} and ${logprobs}`));
+}
+
+function trainRow(row: Row, { advantages, weight }: { advantages: Float32Array; weight: number }): TrainRow {
   const ids: number[] = [];
   const trained: number[] = [];
   const old: number[] = [];
@@ -84,11 +100,6 @@ function trainRow(row: Row, { advantages, weight, where }: { advantages: Float32
       temperature = span.temperature;
     }
     ids.push(...span.ids);
-  }
-  if (advantages.length !== trained.length || old.length !== trained.length) {
-    throw new PolicyError(
-      expected(where, `${trained.length} advantages and log-probs, one for each sampled token`, `${advantages.length} and ${old.length}`),
-    );
   }
   const fields = { advantage: advantages, old: Float32Array.from(old), weight: new Float32Array(trained.length).fill(weight) };
   return { ids: Int32Array.from(ids), trained: Int32Array.from(trained), fields, temperature };

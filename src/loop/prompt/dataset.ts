@@ -1,5 +1,6 @@
 /** Tasks from a JSONL file or an array: each row has a question and whatever the grader needs. */
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { z } from "zod";
 import { ConfigError, expected, messageOf } from "../../errors.ts";
 import type { JsonObject, Message, Task, TaskSource } from "../../types.ts";
@@ -23,7 +24,12 @@ export function dataset(path: string, options: DatasetOptions = {}): TaskSource 
     throw new ConfigError(expected(`dataset ${path}`, "a readable file", messageOf(cause)), { cause });
   }
   const lines = text.split("\n").flatMap((line, i) => (line.trim() === "" ? [] : [{ line, number: i + 1 }]));
-  return tasksFrom(lines.map(({ line, number }) => parseRow(line, `${path} line ${number}`)), { ...options, name: path });
+  // An id holds no folder: it is a part of the random address, and a file that was moved is the same data.
+  const rows = lines.map(({ line, number }): NamedRow => {
+    const where = `${path} line ${number}`;
+    return { row: parseRow(line, where), where, id: `${basename(path)}:${number}` };
+  });
+  return sourceOf(path, rows, options);
 }
 
 /** Tasks from rows in memory. */
@@ -31,22 +37,42 @@ export function tasksFrom(
   rows: readonly JsonObject[],
   { name = "rows", ...options }: DatasetOptions & { readonly name?: string } = {},
 ): TaskSource {
+  const named = rows.map((row, i): NamedRow => ({ row, where: `${name} row ${i + 1}`, id: `${name}:${i + 1}` }));
+  return sourceOf(name, named, options);
+}
+
+interface NamedRow {
+  readonly row: JsonObject;
+  readonly where: string;
+  /** Used where the row has none of its own. */
+  readonly id: string;
+}
+
+function sourceOf(name: string, rows: readonly NamedRow[], options: DatasetOptions): TaskSource {
   if (rows.length === 0) throw new ConfigError(expected(`dataset ${name}`, "at least one row", "none"));
-  const tasks = rows.map((row, i) => taskOf(row, `${name} row ${i + 1}`, options));
+  const tasks = rows.map((row) => taskOf(row, options));
+  const places = new Map<string, string>();
+  tasks.forEach(({ id }, i) => {
+    const first = places.get(id);
+    const { where } = rows[i]!;
+    if (first !== undefined) throw new ConfigError(expected(`${where} field "id"`, "an id used once", `"${id}", the id of ${first}`));
+    places.set(id, where);
+  });
   return { size: tasks.length, at: (index) => tasks[index]! };
 }
 
 function parseRow(line: string, where: string): JsonObject {
+  let value: unknown;
   try {
-    const value: unknown = JSON.parse(line);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-    throw new Error(`got ${line.slice(0, 40)}`);
+    value = JSON.parse(line);
   } catch (cause) {
     throw new ConfigError(expected(where, "a JSON object", messageOf(cause)), { cause });
   }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  throw new ConfigError(expected(where, "a JSON object", line.slice(0, 40)));
 }
 
-function taskOf(row: JsonObject, where: string, { question = "question", needs = [], system }: DatasetOptions): Task {
+function taskOf({ row, where, id: own }: NamedRow, { question = "question", needs = [], system }: DatasetOptions): Task {
   const missing = [...(row["messages"] === undefined ? [question] : []), ...needs].find((field) => row[field] === undefined);
   if (missing !== undefined) {
     throw new ConfigError(
@@ -54,7 +80,7 @@ function taskOf(row: JsonObject, where: string, { question = "question", needs =
     );
   }
   const opening: Message[] = system === undefined ? [] : [{ role: "system", content: system }];
-  const id = typeof row["id"] === "string" || typeof row["id"] === "number" ? String(row["id"]) : where;
+  const id = typeof row["id"] === "string" || typeof row["id"] === "number" ? String(row["id"]) : own;
   return { id, prompt: [...opening, ...promptOf(row, where, question)], data: row };
 }
 

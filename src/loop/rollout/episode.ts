@@ -2,7 +2,7 @@
  * One episode: the policy samples a turn, the environment answers, until one of them ends it. Tokens are appended to rows exactly as
  * they were sampled; whatever fails or takes too long ends this episode alone, as data.
  */
-import { PolicyError, EnvError, expected, messageOf } from "../../errors.ts";
+import { EnvError, FlywheelError, PolicyError, expected, messageOf } from "../../errors.ts";
 import { rng } from "../../random.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
 import type { Engine, Env, Episode, EpisodeEnd, Message, SampledSpan, Span, Task, Trajectory, Turn } from "../../types.ts";
@@ -13,16 +13,28 @@ export interface Policy {
   readonly renderer: ChatRenderer;
 }
 
+/** Address of an episode's randomness; the turn is added. */
+interface EpisodeAddress {
+  readonly seed: number;
+  readonly stage: string;
+  readonly step: number;
+  readonly sample: number;
+  /** How often the task came before in this step: twice where a pass over few tasks ends and the next one begins. */
+  readonly repeat: number;
+}
+
 interface EpisodeOptions {
   readonly temperature: number;
   /** Tokens of one turn. */
   readonly maxTokens: number;
   readonly maxTurns: number;
   readonly deadlineSeconds: number;
-  /** Address of this episode's randomness; the turn is added. */
-  readonly address: { readonly seed: number; readonly stage: string; readonly step: number; readonly sample: number };
+  readonly address: EpisodeAddress;
   readonly signal?: AbortSignal;
 }
+
+/** Milliseconds that closing an episode may take before it is left behind; less where somebody waits for the end of it all. */
+const closing = { usual: 30_000, aborted: 1000 };
 
 /** Plays one episode. Throws only for faults of the policy (and when the caller aborts); all else is in the trajectory's `end`. */
 export async function playEpisode(
@@ -46,17 +58,19 @@ export async function playEpisode(
       end = await play.run(episode, options, signal);
       measures = episode.measures();
     } finally {
-      await episode[Symbol.asyncDispose]();
+      await close(episode, signal.aborted ? closing.aborted : closing.usual);
     }
   } catch (cause) {
     if (cause instanceof PolicyError) throw cause;
     options.signal?.throwIfAborted();
-    end = deadline.signal.aborted ? { type: "timeout" } : { type: "error", boundary: "environment", message: messageOf(cause) };
+    const boundary = cause instanceof FlywheelError ? cause.boundary : "environment";
+    end = deadline.signal.aborted ? { type: "timeout" } : { type: "error", boundary, message: messageOf(cause) };
   } finally {
     clearTimeout(timer);
   }
   const { address } = options;
-  const id = `${address.stage}-${address.step}/${task.id}/${address.sample}`;
+  const again = address.repeat === 0 ? "" : `+${address.repeat}`;
+  const id = `${address.stage}-${address.step}/${task.id}${again}/${address.sample}`;
   const { rows, turns, messages, newRows } = play;
   return {
     id,
@@ -142,7 +156,7 @@ class Play {
       maxTokens,
       temperature,
       stopIds: this.#policy.renderer.stopIds,
-      keys: [rng(address.seed, address.stage, address.step, this.#task.id, address.sample, turn)],
+      keys: [rng(address.seed, address.stage, address.step, this.#task.id, address.repeat, address.sample, turn)],
       signal,
     });
     this.rows.at(-1)!.push(span!);
@@ -177,13 +191,23 @@ function overlong(task: Task, length: number, { engine }: Policy): never {
   );
 }
 
+async function close(episode: Episode, milliseconds: number): Promise<void> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new EnvError(`episode: not closed within ${milliseconds} ms`)), milliseconds);
+  try {
+    await untilAborted(Promise.resolve(episode[Symbol.asyncDispose]()), late.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** The promise, or a rejection as soon as the signal fires; a late result is dropped. */
 async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
   let stop: () => void = () => undefined;
   const aborted = new Promise<never>((_, reject) => {
     stop = () => reject(signal.reason as Error);
-    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
   });
   try {
     return await Promise.race([promise, aborted]);

@@ -15,6 +15,9 @@ import { type FolderLock, lockFolder } from "./lock.ts";
 import { type MetricsRow, decodeMetricsRow, encodeMetricsRow } from "./metrics.ts";
 import { readJsonObject, trajectoryFile } from "./read-run.ts";
 
+/** What a run folder holds beside config.json. */
+const RECORDS = ["plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"];
+
 interface OpenRunOptions {
   readonly folder: string;
   readonly config: JsonObject;
@@ -56,6 +59,7 @@ export class Run implements AsyncDisposable {
   /** What a person should know of the opening, for example that a damaged checkpoint was passed over. */
   readonly notes: readonly string[];
   readonly #lock: FolderLock;
+  readonly #fresh: boolean;
   readonly #ledger: LedgerEntry[];
 
   constructor(state: RunState, lock: FolderLock) {
@@ -66,6 +70,7 @@ export class Run implements AsyncDisposable {
     this.notes = state.notes;
     this.#ledger = [...state.ledger];
     this.#lock = lock;
+    this.#fresh = state.fresh;
   }
 
   get ledger(): readonly LedgerEntry[] {
@@ -100,6 +105,12 @@ export class Run implements AsyncDisposable {
     await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
   }
 
+  /** Takes back the opening of a new run that has committed nothing: what is left counts as an empty folder. */
+  async discard(): Promise<void> {
+    if (!this.#fresh || this.lastStep > 0) return;
+    for (const part of [...RECORDS, "config.json"].reverse()) await rm(join(this.folder, part), { recursive: true, force: true });
+  }
+
   async close(): Promise<void> {
     await this.#lock.release();
   }
@@ -109,6 +120,8 @@ export class Run implements AsyncDisposable {
 }
 
 interface RunState {
+  /** Started by this opening. */
+  readonly fresh: boolean;
   readonly folder: string;
   readonly config: JsonObject;
   readonly ledger: readonly LedgerEntry[];
@@ -126,9 +139,7 @@ async function startRun(run: { folder: string; config: JsonObject; plan: JsonObj
     );
   }
   // What an opening that died early left behind counts as empty.
-  const foreign = names.filter(
-    (name) => !["lock", "plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"].includes(name),
-  );
+  const foreign = names.filter((name) => !["lock", ...RECORDS].includes(name));
   if (foreign.length > 0) {
     throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `other files (${foreign[0]})`, "use another --name"));
   }
@@ -137,7 +148,7 @@ async function startRun(run: { folder: string; config: JsonObject; plan: JsonObj
   await writeWhole(join(folder, "plan.json"), `${JSON.stringify(plan, null, 2)}\n`);
   await writeWhole(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
   await syncFolder(folder);
-  return new Run({ folder, config, ledger: [], resumedFrom: null, notes: [] }, lock);
+  return new Run({ fresh: true, folder, config, ledger: [], resumedFrom: null, notes: [] }, lock);
 }
 
 async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): Promise<Run> {
@@ -157,10 +168,8 @@ async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): 
   const keep = checkpoint?.manifest.step ?? 0;
   await cutAfter(folder, { ledgerLines: keep, lastRow: checkpoint === null ? -1 : keep });
   await dropCheckpointsAfter(folder, checkpoint === null ? -1 : keep);
-  return new Run(
-    { folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes: openingNotes(damaged, checkpoint, ledger.length) },
-    lock,
-  );
+  const notes = openingNotes(damaged, checkpoint, ledger.length);
+  return new Run({ fresh: false, folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes }, lock);
 }
 
 function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null, committed: number): string[] {
