@@ -60,7 +60,8 @@ export async function time({ run, cost }: Work, { repeats, say }: Pick<BenchOpti
     const rates = { flops: (before.flops + after.flops) / 2, bytes: (before.bytes + after.bytes) / 2 };
     before = after;
     samples.push({ seconds, fraction: limitSeconds(cost, rates) / seconds, rates, processors: (used.user + used.system) / 1e6 / elapsed });
-    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`);
+    const machine = `${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`;
+    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${machine}`);
   }
   const machine = { flops: median(samples.map(({ rates }) => rates.flops)), bytes: median(samples.map(({ rates }) => rates.bytes)) };
   return {

@@ -50,11 +50,14 @@ function readOptions(args: readonly string[]): Options {
   }
   const only = values.only?.split(",") ?? Object.keys(groups);
   const unknown = only.find((name) => !Object.hasOwn(groups, name));
-  if (unknown !== undefined) throw new RangeError(expected("bench --only", `some of ${Object.keys(groups).join(", ")}`, unknown));
+  const known = Object.keys(groups).join(", ");
+  if (unknown !== undefined) throw new RangeError(expected("bench --only", `some of ${known}`, unknown));
   const shape = shapeNames.find((name) => name === values.shape);
   if (shape === undefined) throw new RangeError(expected("bench --shape", `one of ${shapeNames.join(", ")}`, values.shape));
   const repeats = Number(values.repeats);
-  if (!Number.isInteger(repeats) || repeats < 1) throw new RangeError(expected("bench --repeats", "an integer of at least 1", values.repeats));
+  if (!Number.isInteger(repeats) || repeats < 1) {
+    throw new RangeError(expected("bench --repeats", "an integer of at least 1", values.repeats));
+  }
   return { only, shape, repeats, quick: values.quick, json: values.json, child: values.child };
 }
 
@@ -76,7 +79,10 @@ function cells({ name, value, unit, fractionOfLimit, limitedBy, machine, process
 
 const left = (title: string): { title: string; align: "left" } => ({ title, align: "left" });
 const right = (title: string): { title: string; align: "right" } => ({ title, align: "right" });
-const columns = [left("what"), right("value"), left("unit"), right("of limit"), left("limit"), right("GFLOP/s"), right("GB/s"), right("CPUs"), left("note")];
+const columns = [
+  left("what"), right("value"), left("unit"), right("of limit"), left("limit"),
+  right("GFLOP/s"), right("GB/s"), right("CPUs"), left("note"),
+];
 
 async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2));
@@ -97,11 +103,13 @@ async function main(): Promise<void> {
       process.stderr.write(`bench: ${name} failed: ${error instanceof Error ? error.message : String(error)}\n`);
     }
   }
-  const host = { processor: cpus()[0]?.model ?? "unknown", cores: cpus().length, memory: totalmem(), node: process.version, load: loadavg()[0]! };
+  const processor = cpus()[0]?.model ?? "unknown";
+  const host = { processor, cores: cpus().length, memory: totalmem(), node: process.version, load: loadavg()[0]! };
   const { shape, repeats, quick } = options;
   if (options.json) process.stdout.write(`${JSON.stringify({ shape, repeats, quick, host, figures, failed })}\n`);
   else {
-    const machine = `${host.cores} x ${host.processor}, ${(host.memory / 2 ** 30).toFixed(0)} GiB, Node ${host.node}, load ${host.load.toFixed(1)}`;
+    const memory = `${(host.memory / 2 ** 30).toFixed(0)} GiB`;
+    const machine = `${host.cores} x ${host.processor}, ${memory}, Node ${host.node}, load ${host.load.toFixed(1)}`;
     process.stdout.write(`${shape}, ${machine}\n${table(columns, figures.map(cells)).join("\n")}\n`);
   }
   process.exitCode = failed.length === 0 ? 0 : 1;

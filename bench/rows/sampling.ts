@@ -7,7 +7,9 @@ import { architectureOf } from "../shapes.ts";
 
 const slots = 256;
 
-async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, train, ...options }: BenchOptions & { train: "lora" | "none" }): Promise<Figure[]> {
+type DecodeOptions = BenchOptions & { readonly train: "lora" | "none" };
+
+async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, train, ...options }: DecodeOptions): Promise<Figure[]> {
   const a = architectureOf(shape);
   const tokens = quick ? 8 : 24;
   const prompt = randomIds(a, slots - tokens - 8, "decode");
@@ -21,7 +23,8 @@ async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, 
   options.say(`decode ${rows} ${train}`);
   const { seconds, rest } = await time({ run, cost }, options);
   const note = `${(rows / seconds).toFixed(0)} tokens/s`;
-  return [{ name: `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`, value: seconds * 1000, unit: "ms/step", ...rest, note }];
+  const name = `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`;
+  return [{ name, value: seconds * 1000, unit: "ms/step", ...rest, note }];
 }
 
 export const decode: FigureGroup = async (options) => {
@@ -40,7 +43,9 @@ export const prefill: FigureGroup = async ({ shape, ...options }) => {
   const { stats } = engine.sampler;
   const run = async (): Promise<number> => {
     const before = stats.prefillSeconds;
-    await Promise.all(Array.from({ length: prompts }, (_, p) => sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" })));
+    const one = (p: number): Promise<unknown> =>
+      sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" });
+    await Promise.all(Array.from({ length: prompts }, (_, p) => one(p)));
     return stats.prefillSeconds - before;
   };
   const tokens = prompts * (length - 1);
@@ -55,7 +60,8 @@ export const agreement: FigureGroup = async ({ shape }) => {
   await using engine = openEngine(a, "lora");
   const spans = await sampleAll(engine, prompt, { count: 8, tokens: 32, from: "agreement" });
   const trained = Int32Array.from({ length: 32 }, (_, t) => prompt.length + t);
-  const scored = await engine.logprobs(spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 })));
+  const rows = spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 }));
+  const scored = await engine.logprobs(rows);
   const gaps = spans.flatMap(({ logprobs }, row) => logprobs.map((value, t) => Math.abs(value - scored[row]![t]!)));
   return [{ name: "sampler against trainer, log-prob", value: Math.max(...gaps), unit: "max difference", note: `${gaps.length} tokens` }];
 };
