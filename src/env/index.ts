@@ -1,6 +1,6 @@
 /** The environments that a configuration can name. */
 import { ConfigError, expected } from "../errors.ts";
-import type { Env, JsonObject } from "../types.ts";
+import type { Env, Json, JsonObject } from "../types.ts";
 import { desk } from "./desk.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
@@ -13,10 +13,10 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   },
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);
-    const { digits, operators, calculator = false } = options;
+    const { calculator = false } = options;
+    const digits = listOf(options, "digits", "two numbers from 1 to 4");
+    const operators = listOf(options, "operators", 'a list of "+", "-", "*"');
     if (typeof calculator !== "boolean") throw new ConfigError(expected("env.calculator", "true or false", JSON.stringify(calculator)));
-    if (digits !== undefined && !Array.isArray(digits)) throw new ConfigError(expected("env.digits", "two numbers from 1 to 4", JSON.stringify(digits)));
-    if (operators !== undefined && !Array.isArray(operators)) throw new ConfigError(expected("env.operators", 'a list of "+", "-", "*"', JSON.stringify(operators)));
     return sums({
       seed: wholeOf(options, "seed", 0),
       calculator,
@@ -31,6 +31,12 @@ export function openEnv({ name, ...options }: JsonObject & { readonly name: stri
   const factory = Object.hasOwn(environments, name) ? environments[name] : undefined;
   if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${Object.keys(environments).join(", ")}`, name));
   return factory(options);
+}
+
+function listOf(options: JsonObject, key: string, want: string): readonly Json[] | undefined {
+  const value = options[key];
+  if (value === undefined || Array.isArray(value)) return value as readonly Json[] | undefined;
+  throw new ConfigError(expected(`env.${key}`, want, JSON.stringify(value)));
 }
 
 function wholeOf(options: JsonObject, key: string, fallback: number): number {

@@ -9,7 +9,11 @@ import { hash32, integer, rng } from "../random.ts";
 import type { Env, Message, Split, Task, TaskSource } from "../types.ts";
 import { calculator } from "./calculator.ts";
 
-const operators = { "+": (a: number, b: number) => a + b, "-": (a: number, b: number) => a - b, "*": (a: number, b: number) => a * b } as const;
+const operators = {
+  "+": (a: number, b: number) => a + b,
+  "-": (a: number, b: number) => a - b,
+  "*": (a: number, b: number) => a * b,
+} as const;
 type Operator = keyof typeof operators;
 
 export interface SumsOptions {
@@ -23,7 +27,13 @@ export interface SumsOptions {
 }
 
 /** The sums environment. Reward: 1 if the answer's last number is the result, else 0. No sum is in both splits. */
-export function sums({ seed = 0, digits = [2, 2], operators: allowed = ["+", "-"], calculator: given = false, sizes = { train: 4_000, test: 500 } }: SumsOptions = {}): Env {
+export function sums({
+  seed = 0,
+  digits = [2, 2],
+  operators: allowed = ["+", "-"],
+  calculator: given = false,
+  sizes = { train: 4_000, test: 500 },
+}: SumsOptions = {}): Env {
   if (digits.length !== 2 || !digits.every((count) => Number.isInteger(count) && count >= 1 && count <= 4)) {
     throw new ConfigError(expected("env.digits", "two numbers from 1 to 4", JSON.stringify(digits)));
   }
@@ -41,7 +51,8 @@ export function sums({ seed = 0, digits = [2, 2], operators: allowed = ["+", "-"
 }
 
 function callFor({ data }: Task): Message {
-  return { role: "assistant", content: "", toolCalls: [{ id: "call-1", name: calculator.spec.name, arguments: { expression: data["expression"]! } }] };
+  const call = { id: "call-1", name: calculator.spec.name, arguments: { expression: data["expression"]! } };
+  return { role: "assistant", content: "", toolCalls: [call] };
 }
 
 function answerTo({ data }: Task): Message {

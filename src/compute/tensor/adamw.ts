@@ -56,8 +56,12 @@ export class AdamW {
     // m^ / (sqrt(v^) + e) = (root / correction) m / (sqrt(v) + e root), with root the square root of v's correction.
     const root = Math.sqrt(1 - beta2 ** step);
     const shared = {
-      beta1: one(beta1), beta2: one(beta2), intoFirst: one((1 - beta1) * gradientScale), intoSecond: one(Math.sqrt(1 - beta2) * gradientScale),
-      epsilon: one(epsilon * root), rate: one((learningRate * root) / (1 - beta1 ** step)),
+      beta1: one(beta1),
+      beta2: one(beta2),
+      intoFirst: one((1 - beta1) * gradientScale),
+      intoSecond: one(Math.sqrt(1 - beta2) * gradientScale),
+      epsilon: one(epsilon * root),
+      rate: one((learningRate * root) / (1 - beta1 ** step)),
     };
     for (const { weight, gradient, first, second, decay } of states) {
       const keep = one(1 - learningRate * decay);

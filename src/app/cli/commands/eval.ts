@@ -1,5 +1,5 @@
 /** `flywheel eval`: a model, or a run's trained policy, on an environment's held-out tasks. */
-import { InvalidArgumentError, type Command } from "commander";
+import type { Command } from "commander";
 import { openPolicy } from "../../../compute/policy/open.ts";
 import { ConfigError, expected } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
@@ -9,6 +9,7 @@ import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
+import { realOption, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";
 import { evaluationLine } from "../ui/train-view.ts";
@@ -25,28 +26,19 @@ interface Given {
   readonly json?: boolean;
 }
 
-const whole = (value: string): number => {
-  if (!/^\d+$/.test(value)) throw new InvalidArgumentError("expected a whole number.");
-  return Number(value);
-};
-const real = (value: string): number => {
-  if (!(Number(value) >= 0)) throw new InvalidArgumentError("expected a number of 0 or more.");
-  return Number(value);
-};
-
 export function registerEval(program: Command, services: CliServices): void {
   program
     .command("eval")
     .description("measure a model or a run's policy on held-out tasks: success with its interval, pass@k, tool use")
     .argument("<source>", "run folder, model folder or file, or the hub id of a pulled model")
     .option("-e, --env <name>", "environment, or JSON with its options", "desk")
-    .option("-t, --tasks <n>", "held-out tasks", whole, 100)
-    .option("-k, --samples <n>", "samples of each task, for pass@k", whole, 1)
-    .option("--temperature <t>", "0 is greedy", real, 0)
-    .option("--max-tokens <n>", "of one turn", whole, 128)
-    .option("--max-turns <n>", "assistant turns of an episode", whole, 8)
-    .option("--concurrency <n>", "episodes at the same time", whole, 64)
-    .option("--seed <n>", "address of all randomness", whole, 0)
+    .option("-t, --tasks <n>", "held-out tasks", wholeOption, 100)
+    .option("-k, --samples <n>", "samples of each task, for pass@k", wholeOption, 1)
+    .option("--temperature <t>", "0 is greedy", realOption, 0)
+    .option("--max-tokens <n>", "of one turn", wholeOption, 128)
+    .option("--max-turns <n>", "assistant turns of an episode", wholeOption, 8)
+    .option("--concurrency <n>", "episodes at the same time", wholeOption, 64)
+    .option("--seed <n>", "address of all randomness", wholeOption, 0)
     .option("--json", "print the result as JSON")
     .action((source: string, given: Given) => run(source, given, services));
 }

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { join, resolve } from "node:path";
-import { InvalidArgumentError, type Command } from "commander";
+import type { Command } from "commander";
 import { ModelError, expected } from "../../../errors.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
@@ -10,6 +10,7 @@ import { train } from "../../../train/train.ts";
 import type { Scored, ToolCall } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { painter, visible, wantsColour, type Paint } from "../ui/colour.ts";
+import { wholeOption } from "../ui/numbers.ts";
 import { shownPath } from "../ui/places.ts";
 import { outcomeLines, trainView } from "../ui/train-view.ts";
 
@@ -22,18 +23,13 @@ interface Given {
 
 const defaultSteps = 40;
 
-const whole = (value: string): number => {
-  if (!/^[1-9]\d{0,5}$|^0$/.test(value)) throw new InvalidArgumentError("expected a whole number.");
-  return Number(value);
-};
-
 export function registerQuickstart(program: Command, services: CliServices): void {
   program
     .command("quickstart")
     .description("train the shipped model to use tools, in a few minutes, and see what it learned")
-    .option("--max-steps <n>", "training steps", whole, defaultSteps)
+    .option("--max-steps <n>", "training steps", wholeOption, defaultSteps)
     .option("--runs <folder>", "where run folders are", "runs")
-    .option("--seed <n>", "address of all randomness", whole, 0)
+    .option("--seed <n>", "address of all randomness", wholeOption, 0)
     .option("--json", "end with one JSON line: before, after, seconds, steps")
     .action((given: Given) => run(given, services));
 }
