@@ -89,6 +89,8 @@ async function main(): Promise<void> {
   if (options.child) {
     const [name] = options.only;
     const say = (line: string): void => void process.stderr.write(`  ${name!}: ${line}\n`);
+    const parent = process.ppid;
+    setInterval(() => process.ppid !== parent && process.exit(1), 500).unref(); // never measures for nobody
     process.stdout.write(JSON.stringify(await groups[name!]!({ ...options, say })));
     return;
   }
