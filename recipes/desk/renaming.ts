@@ -5,7 +5,7 @@
  */
 import type { Draw } from "../../src/env/desk/draw.ts";
 import { WORDS } from "../../src/env/desk/words.ts";
-import type { Json, JsonObject, Message } from "../../src/types.ts";
+import type { Json, JsonObject, Message, ToolCall } from "../../src/types.ts";
 
 const lists = Object.keys(WORDS.train) as (keyof typeof WORDS.train)[];
 const nameWords: readonly string[] = [...new Set(lists.flatMap((list) => WORDS.train[list]))].sort((a, b) => b.length - a.length);
@@ -24,10 +24,11 @@ export function renamed(messages: readonly Message[], random: Draw, words: reado
       chosen.set(word, fresh);
       return fresh;
     });
+  const exchangeIn = (call: ToolCall): ToolCall => ({ ...call, arguments: inside(call.arguments, exchange) as JsonObject });
   return messages.map((message) => ({
     ...message,
     content: exchange(message.content),
-    ...(message.toolCalls === undefined ? {} : { toolCalls: message.toolCalls.map((call) => ({ ...call, arguments: inside(call.arguments, exchange) as JsonObject })) }),
+    ...(message.toolCalls === undefined ? {} : { toolCalls: message.toolCalls.map(exchangeIn) }),
   }));
 }
 

@@ -139,7 +139,10 @@ function newEngine(architecture: Architecture, seed: number): LocalEngine {
   return LocalEngine.open({ name: "desk", architecture, parameters, train: { type: "full" }, microBatchTokens: 4096 });
 }
 
-/** Random ids said again and again (see copying.ts), the second half of each row trained; digits are over-represented, because the desk's answers are made of them. */
+/**
+ * Random ids said again and again (see copying.ts), the second half of each row trained; digits are over-represented, because the
+ * desk's answers are made of them.
+ */
 function* copying(renderer: ChatRenderer, seed: number): Generator<EncodedDialogue> {
   const { tokenizer } = renderer;
   const length = 72;

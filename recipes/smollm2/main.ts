@@ -59,7 +59,8 @@ async function run(config: TrainConfigInput & { readonly name: string }): Promis
   await train(config, { runsFolder: folder, resume: existsSync(join(folder, config.name, "config.json")), observer: view.observer });
   view.end();
   const paint = painter(wantsColour(process.stdout, process.env));
-  if (view.before !== undefined && view.after !== undefined) process.stdout.write(`${outcomeLines(view.before, view.after, paint).join("\n")}\n`);
+  const { before, after } = view;
+  if (before !== undefined && after !== undefined) process.stdout.write(`${outcomeLines(before, after, paint).join("\n")}\n`);
   process.stdout.write(`${config.name}: ${Math.round((performance.now() - started) / 1000)} s\n`);
 }
 

@@ -20,7 +20,8 @@ const shownAs: Readonly<Record<string, string>> = {
 };
 
 /** "path | default | allowed" of every row of the page. */
-const rows = readFileSync("docs/configuration.md", "utf8").split("\n").flatMap((line) => /^\| `([\w.]+` \| .* \| .*) \| .* \|$/.exec(line)?.[1] ?? []);
+const lines = readFileSync("docs/configuration.md", "utf8").split("\n");
+const rows = lines.flatMap((line) => /^\| `([\w.]+` \| .* \| .*) \| .* \|$/.exec(line)?.[1] ?? []);
 
 function refusal(input: unknown): string | undefined {
   try {
