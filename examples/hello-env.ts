@@ -24,7 +24,7 @@ function reference({ data }: Task): readonly Message[] {
   const call = { id: "call-1", name: "look_up", arguments: { item: data["item"]! } };
   return [
     { role: "assistant", content: "", toolCalls: [call] },
-    { role: "assistant", content: `The answer is ${String(data["answer"])}.` },
+    { role: "assistant", content: `The answer is ${JSON.stringify(data["answer"])}.` },
   ];
 }
 

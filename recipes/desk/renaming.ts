@@ -47,7 +47,7 @@ function inside(value: Json, exchange: (text: string) => string): Json {
   if (typeof value === "string") return exchange(value);
   if (Array.isArray(value)) return value.map((entry: Json) => inside(entry, exchange));
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, inside(entry as Json, exchange)]));
+  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, inside(entry, exchange)]));
 }
 
 const capital = (word: string): string => word[0]!.toUpperCase() + word.slice(1).toLowerCase();

@@ -56,7 +56,7 @@ function callFor({ data }: Task): Message {
 }
 
 function answerTo({ data }: Task): Message {
-  return { role: "assistant", content: `${String(data["answer"])}` };
+  return { role: "assistant", content: JSON.stringify(data["answer"]) };
 }
 
 interface Drawing {
