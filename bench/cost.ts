@@ -35,20 +35,21 @@ function sizesOf(a: Architecture, lora?: LoraOptions): Sizes {
   };
 }
 
-/** One pass over `tokens` tokens, `heads` of which need logits. */
-export function forwardCost(
-  a: Architecture,
-  { tokens, heads, lora }: { tokens: number; heads: number; lora?: LoraOptions | undefined },
-): Cost {
+/** `tokens` tokens, `heads` of which need logits. */
+interface Pass {
+  readonly tokens: number;
+  readonly heads: number;
+  readonly lora?: LoraOptions | undefined;
+}
+
+/** One pass forward. */
+export function forwardCost(a: Architecture, { tokens, heads, lora }: Pass): Cost {
   const { layers, head, adapter } = sizesOf(a, lora);
   return { flops: 2 * (tokens * (layers + adapter) + heads * head), bytes: 4 * (layers + adapter + (heads > 0 ? head : 0)) };
 }
 
 /** Forward and backward: the frozen base needs one product backwards, what is trained needs two. */
-export function trainCost(
-  a: Architecture,
-  { tokens, heads, lora }: { tokens: number; heads: number; lora?: LoraOptions | undefined },
-): Cost {
+export function trainCost(a: Architecture, { tokens, heads, lora }: Pass): Cost {
   const { layers, head, adapter } = sizesOf(a, lora);
   const base = lora === undefined ? 6 : 4;
   return { flops: tokens * (base * layers + 6 * adapter) + heads * base * head, bytes: (base / 2) * 4 * (layers + head) };

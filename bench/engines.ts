@@ -9,11 +9,9 @@ import { integer, rng } from "../src/random.ts";
 export const lora: LoraOptions = { rank: 16, alpha: 32, targets: loraTargets };
 export const adamw: AdamWOptions = { learningRate: 1e-4, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1, maxGradNorm: 1 };
 
-export function openEngine(
-  architecture: Architecture,
-  train: "full" | "lora" | "none",
-  options: Partial<LocalEngineOptions> = {},
-): LocalEngine {
+type Train = LocalEngineOptions["train"]["type"];
+
+export function openEngine(architecture: Architecture, train: Train, options: Partial<LocalEngineOptions> = {}): LocalEngine {
   const chosen: LocalEngineOptions["train"] = train === "lora" ? { type: "lora", lora } : { type: train };
   return LocalEngine.open({ name: "bench", architecture, parameters: initialParameters(architecture, 0), train: chosen, ...options });
 }

@@ -1,6 +1,6 @@
 /** A measured figure, and how it is taken: repeats of the work with the machine's rates between them, medians of the pairs. */
 import type { Cost } from "./cost.ts";
-import { limitSeconds, type MachineProbe, type Rates } from "./machine.ts";
+import { limitSeconds, machineRates, type Rates } from "./machine.ts";
 import type { ShapeName } from "./shapes.ts";
 
 export interface Figure {
@@ -46,26 +46,22 @@ export interface Timing {
 }
 
 /** Medians over `repeats` runs after one that is thrown away; the machine's rates are measured before, between and after. */
-export async function time(
-  probe: MachineProbe,
-  { run, cost }: Work,
-  { repeats, say }: Pick<BenchOptions, "repeats" | "say">,
-): Promise<Timing> {
+export async function time({ run, cost }: Work, { repeats, say }: Pick<BenchOptions, "repeats" | "say">): Promise<Timing> {
   await run();
   const samples: { seconds: number; fraction: number; rates: Rates; processors: number }[] = [];
-  let before = await probe.measure();
+  let before = await machineRates();
   for (let i = 0; i < repeats; i++) {
     const [wall, cpu] = [performance.now(), process.cpuUsage()];
     const counted = await run();
     const used = process.cpuUsage(cpu);
     const elapsed = (performance.now() - wall) / 1000;
     const seconds = typeof counted === "number" ? counted : elapsed;
-    const after = await probe.measure();
+    const after = await machineRates();
     const rates = { flops: (before.flops + after.flops) / 2, bytes: (before.bytes + after.bytes) / 2 };
     before = after;
     samples.push({ seconds, fraction: limitSeconds(cost, rates) / seconds, rates, processors: (used.user + used.system) / 1e6 / elapsed });
-    const machineRates = `${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`;
-    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${machineRates}`);
+    const machine = `${(rates.flops / 1e9).toFixed(0)} GFLOP/s, ${(rates.bytes / 1e9).toFixed(1)} GB/s`;
+    say(`repeat ${i + 1}/${repeats}: ${seconds.toFixed(3)} s, ${machine}`);
   }
   const machine = { flops: median(samples.map(({ rates }) => rates.flops)), bytes: median(samples.map(({ rates }) => rates.bytes)) };
   return {

@@ -50,12 +50,14 @@ function readOptions(args: readonly string[]): Options {
   }
   const only = values.only?.split(",") ?? Object.keys(groups);
   const unknown = only.find((name) => !Object.hasOwn(groups, name));
-  if (unknown !== undefined) throw new RangeError(expected("bench --only", `some of ${Object.keys(groups).join(", ")}`, unknown));
+  const known = Object.keys(groups).join(", ");
+  if (unknown !== undefined) throw new RangeError(expected("bench --only", `some of ${known}`, unknown));
   const shape = shapeNames.find((name) => name === values.shape);
   if (shape === undefined) throw new RangeError(expected("bench --shape", `one of ${shapeNames.join(", ")}`, values.shape));
   const repeats = Number(values.repeats);
-  if (!Number.isInteger(repeats) || repeats < 1)
+  if (!Number.isInteger(repeats) || repeats < 1) {
     throw new RangeError(expected("bench --repeats", "an integer of at least 1", values.repeats));
+  }
   return { only, shape, repeats, quick: values.quick, json: values.json, child: values.child };
 }
 
@@ -78,15 +80,8 @@ function cells({ name, value, unit, fractionOfLimit, limitedBy, machine, process
 const left = (title: string): { title: string; align: "left" } => ({ title, align: "left" });
 const right = (title: string): { title: string; align: "right" } => ({ title, align: "right" });
 const columns = [
-  left("what"),
-  right("value"),
-  left("unit"),
-  right("of limit"),
-  left("limit"),
-  right("GFLOP/s"),
-  right("GB/s"),
-  right("CPUs"),
-  left("note"),
+  left("what"), right("value"), left("unit"), right("of limit"), left("limit"),
+  right("GFLOP/s"), right("GB/s"), right("CPUs"), left("note"),
 ];
 
 async function main(): Promise<void> {
@@ -110,13 +105,8 @@ async function main(): Promise<void> {
       process.stderr.write(`bench: ${name} failed: ${error instanceof Error ? error.message : String(error)}\n`);
     }
   }
-  const host = {
-    processor: cpus()[0]?.model ?? "unknown",
-    cores: cpus().length,
-    memory: totalmem(),
-    node: process.version,
-    load: loadavg()[0]!,
-  };
+  const processor = cpus()[0]?.model ?? "unknown";
+  const host = { processor, cores: cpus().length, memory: totalmem(), node: process.version, load: loadavg()[0]! };
   const { shape, repeats, quick } = options;
   if (options.json) process.stdout.write(`${JSON.stringify({ shape, repeats, quick, host, figures, failed })}\n`);
   else {

@@ -11,17 +11,8 @@ import { architectureOf } from "../shapes.ts";
 
 function scored(task: Task, span: SampledSpan, { prompt, sample }: { prompt: readonly number[]; sample: number }): Scored {
   const rows = [{ spans: [{ kind: "context" as const, ids: prompt }, span] }];
-  const trajectory = {
-    id: `${task.id}/${sample}`,
-    task,
-    sample,
-    rows,
-    turns: [],
-    messages: [],
-    end: { type: "done" as const },
-    measures: {},
-    seconds: 0,
-  };
+  const record = { turns: [], messages: [], end: { type: "done" as const }, measures: {}, seconds: 0 };
+  const trajectory = { id: `${task.id}/${sample}`, task, sample, rows, ...record };
   const score = finite(uniform(rng(0, "reward", task.id), sample), "reward");
   return { trajectory, verdict: { type: "scored", score, components: {}, explanation: "random" } };
 }
@@ -42,12 +33,8 @@ export const grpoStep: FigureGroup = async ({ shape, quick, repeats, say }) => {
         return { task, members: spans.map((span, sample) => scored(task, span, { prompt, sample })) };
       }),
     );
-    const { batch } = buildBatch(algorithm.credit(groups), {
-      reduction: algorithm.reduction,
-      maskTruncated: false,
-      maxLength: answer,
-      skipZero: true,
-    });
+    const options = { reduction: algorithm.reduction, maskTruncated: false, maxLength: answer, skipZero: true };
+    const { batch } = buildBatch(algorithm.credit(groups), options);
     await engine.forwardBackward(batch!, algorithm.loss);
     await engine.optimStep(adamw);
     await engine.publish();

@@ -3,16 +3,13 @@ import type { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { decodeCost, forwardCost } from "../cost.ts";
 import { lora, openEngine, randomIds, sampleAll } from "../engines.ts";
 import { time, type BenchOptions, type Figure, type FigureGroup } from "../figure.ts";
-import { MachineProbe } from "../machine.ts";
 import { architectureOf } from "../shapes.ts";
 
 const slots = 256;
 
-async function decodeFigures(
-  engine: LocalEngine,
-  rows: number,
-  { shape, quick, probe, train, ...options }: BenchOptions & { probe: MachineProbe; train: "lora" | "none" },
-): Promise<Figure[]> {
+type DecodeOptions = BenchOptions & { readonly train: "lora" | "none" };
+
+async function decodeFigures(engine: LocalEngine, rows: number, { shape, quick, train, ...options }: DecodeOptions): Promise<Figure[]> {
   const a = architectureOf(shape);
   const tokens = quick ? 8 : 24;
   const prompt = randomIds(a, slots - tokens - 8, "decode");
@@ -24,48 +21,35 @@ async function decodeFigures(
   };
   const cost = decodeCost(a, { rows, slots, lora: train === "lora" ? lora : undefined });
   options.say(`decode ${rows} ${train}`);
-  const { seconds, rest } = await time(probe, { run, cost }, options);
+  const { seconds, rest } = await time({ run, cost }, options);
   const note = `${(rows / seconds).toFixed(0)} tokens/s`;
-  return [
-    {
-      name: `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`,
-      value: seconds * 1000,
-      unit: "ms/step",
-      ...rest,
-      note,
-    },
-  ];
+  const name = `decode, ${rows} sequence${rows === 1 ? "" : "s"}${train === "lora" ? ", LoRA" : ""}`;
+  return [{ name, value: seconds * 1000, unit: "ms/step", ...rest, note }];
 }
 
 export const decode: FigureGroup = async (options) => {
-  const probe = await MachineProbe.open();
   const figures: Figure[] = [];
   for (const train of ["none", "lora"] as const) {
     await using engine = openEngine(architectureOf(options.shape), train);
-    for (const rows of [1, 16, 64]) figures.push(...(await decodeFigures(engine, rows, { ...options, probe, train })));
+    for (const rows of [1, 16, 64]) figures.push(...(await decodeFigures(engine, rows, { ...options, train })));
   }
-  await probe.close();
   return figures;
 };
 
 export const prefill: FigureGroup = async ({ shape, ...options }) => {
   const a = architectureOf(shape);
   await using engine = openEngine(a, "none", { retainBudget: 0 });
-  const probe = await MachineProbe.open();
   const [prompts, length] = [4, 256];
   const { stats } = engine.sampler;
   const run = async (): Promise<number> => {
     const before = stats.prefillSeconds;
-    await Promise.all(
-      Array.from({ length: prompts }, (_, p) =>
-        sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" }),
-      ),
-    );
+    const one = (p: number): Promise<unknown> =>
+      sampleAll(engine, randomIds(a, length, "prefill", p), { count: 1, tokens: 1, from: "prefill" });
+    await Promise.all(Array.from({ length: prompts }, (_, p) => one(p)));
     return stats.prefillSeconds - before;
   };
   const tokens = prompts * (length - 1);
-  const { seconds, rest } = await time(probe, { run, cost: forwardCost(a, { tokens, heads: 0 }) }, options);
-  await probe.close();
+  const { seconds, rest } = await time({ run, cost: forwardCost(a, { tokens, heads: 0 }) }, options);
   return [{ name: `prefill, ${prompts} x ${length}`, value: tokens / seconds, unit: "tokens/s", ...rest }];
 };
 
@@ -76,9 +60,8 @@ export const agreement: FigureGroup = async ({ shape }) => {
   await using engine = openEngine(a, "lora");
   const spans = await sampleAll(engine, prompt, { count: 8, tokens: 32, from: "agreement" });
   const trained = Int32Array.from({ length: 32 }, (_, t) => prompt.length + t);
-  const scored = await engine.logprobs(
-    spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 })),
-  );
+  const rows = spans.map(({ ids }) => ({ ids: Int32Array.from([...prompt, ...ids]), trained, fields: {}, temperature: 1 }));
+  const scored = await engine.logprobs(rows);
   const gaps = spans.flatMap(({ logprobs }, row) => logprobs.map((value, t) => Math.abs(value - scored[row]![t]!)));
   return [{ name: "sampler against trainer, log-prob", value: Math.max(...gaps), unit: "max difference", note: `${gaps.length} tokens` }];
 };

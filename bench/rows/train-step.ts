@@ -12,10 +12,8 @@ const [rows, length] = [4, 128];
 
 function batchOf(a: Architecture): Batch {
   const trained = Int32Array.from({ length: length - 1 }, (_, i) => i + 1);
-  return supervisedBatch(
-    Array.from({ length: rows }, (_, r) => ({ ids: Int32Array.from(randomIds(a, length, "train", r)), trained })),
-    "token-mean",
-  );
+  const ids = (row: number): Int32Array => Int32Array.from(randomIds(a, length, "train", row));
+  return supervisedBatch(Array.from({ length: rows }, (_, r) => ({ ids: ids(r), trained })), "token-mean");
 }
 
 const trainStep = (train: "lora" | "full"): FigureGroup => async ({ shape, ...options }) => {

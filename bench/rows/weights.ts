@@ -25,13 +25,9 @@ export const publish: FigureGroup = async ({ shape }) => {
   const milliseconds = performance.now() - started;
   const read = engine.model.feeds("policy", "all");
   const copied = [...engine.trainer.trainable].filter(([name, { data }]) => read[name]!.data !== data);
+  const bytes = copied.reduce((sum, [, { data }]) => sum + data.byteLength, 0);
   return [
-    {
-      name: "publish, bytes copied",
-      value: copied.reduce((sum, [, { data }]) => sum + data.byteLength, 0),
-      unit: "bytes",
-      note: `of ${4 * engine.info.trainable}`,
-    },
+    { name: "publish, bytes copied", value: bytes, unit: "bytes", note: `of ${4 * engine.info.trainable}` },
     { name: "publish, with its probe", value: milliseconds, unit: "ms" },
   ];
 };
