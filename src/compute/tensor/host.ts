@@ -90,9 +90,12 @@ export class Pool {
     }
   }
 
-  /** Drops the free buffers. */
-  trim(): void {
-    for (const [size, list] of this.#free) this.bytes -= size * list.length;
+  /** Drops the free buffers if they are more than `limit` bytes: with ever new shapes they would only grow. */
+  trim(limit = 0): void {
+    let free = 0;
+    for (const [size, list] of this.#free) free += size * list.length;
+    if (free <= limit) return;
+    this.bytes -= free;
     this.#free.clear();
   }
 }

@@ -2,6 +2,7 @@
  * One episode: the policy samples a turn, the environment answers, until one of them ends it. Tokens are appended to rows exactly as
  * they were sampled; whatever fails or takes too long ends this episode alone, as data.
  */
+import { setMaxListeners } from "node:events";
 import { EnvError, FlywheelError, PolicyError, expected, messageOf } from "../../errors.ts";
 import { rng } from "../../random.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
@@ -49,6 +50,7 @@ export async function playEpisode(
     options.deadlineSeconds * 1000,
   );
   const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
+  setMaxListeners(0, signal);
   const play = new Play(env, task, policy);
   let end: EpisodeEnd;
   let measures: Readonly<Record<string, number>> = {};

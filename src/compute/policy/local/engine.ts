@@ -48,6 +48,9 @@ const defaults = {
   prefillTokens: 1024,
 } as const;
 
+/** Free buffers that outlive an optimiser step, in bytes. */
+const keptFree = 0.5e9;
+
 export class LocalEngine implements Engine {
   readonly info: EngineInfo;
   readonly model: LocalModel;
@@ -150,6 +153,7 @@ export class LocalEngine implements Engine {
       try {
         const result = await this.trainer.optimStep(options);
         stepped = result.type === "stepped";
+        this.#machine.pool.trim(keptFree);
         if (result.type === "stepped" && result.gradNorm > 0 && options.learningRate > 0) this.#mustMove = true;
         return result;
       } finally {
