@@ -1,3 +1,5 @@
+import { setMaxListeners } from "node:events";
+
 /**
  * Runs jobs with at most `concurrency` at the same time; results come in the order of the jobs. The first failure aborts the signal
  * that the others hold, and is thrown when all of them have ended: nothing goes on behind the caller's back.
@@ -8,6 +10,7 @@ export async function runPool<T>(
 ): Promise<T[]> {
   const failed = new AbortController();
   const signal = outer === undefined ? failed.signal : AbortSignal.any([outer, failed.signal]);
+  setMaxListeners(0, signal); // every job may listen
   const results = new Array<T>(jobs.length);
   let next = 0;
   const worker = async (): Promise<void> => {

@@ -10,7 +10,11 @@ const round = (values: readonly (number | null)[]): (number | null)[] =>
   values.map((value) => (value === null ? null : Number(value.toFixed(6))));
 const options = { reduction: "token-mean", maskTruncated: false, maxLength: 8, skipZero: true } as const;
 
-test.each([[0.1, 7], [0.7, 8], [1.1, 6]])("%d, %d times over, carries no signal although its computed deviation may not be 0", (score, count) => {
+test.each([
+  [0.1, 7],
+  [0.7, 8],
+  [1.1, 6],
+])("%d, %d times over, carries no signal although its computed deviation may not be 0", (score, count) => {
   const scores = Array.from({ length: count }, () => score);
   for (const scale of ["none", "group-sample-std", "group-population-std"] as const) {
     expect(groupAdvantages(scores, scale)).toEqual(scores.map(() => 0));

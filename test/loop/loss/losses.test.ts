@@ -54,8 +54,18 @@ const build = (answers: readonly (readonly [length: number, advantage: number, e
     ...options,
   });
 
-test.each([["sequence-mean", 0], ["token-mean", 0.6], ["constant", 0.375]] as const)("lengths 2 and 8, advantages 1 and -1: %s gives %d", async (reduction, right) => {
-  const { batch } = build([[2, 1], [8, -1]], { reduction });
+test.each([
+  ["sequence-mean", 0],
+  ["token-mean", 0.6],
+  ["constant", 0.375],
+] as const)("lengths 2 and 8, advantages 1 and -1: %s gives %d", async (reduction, right) => {
+  const { batch } = build(
+    [
+      [2, 1],
+      [8, -1],
+    ],
+    { reduction },
+  );
   expect(await lossOf(batch!)).toBeCloseTo(right, 6);
 });
 
