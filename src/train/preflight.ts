@@ -2,7 +2,7 @@
  * Before anything is trained: the reference solution must score 1; an empty answer, a blank and the question itself must not pay.
  * A reward that fails here would fail for hours unnoticed.
  */
-import { ConfigError, EnvError, RewardError, expected } from "../errors.ts";
+import { ConfigError, EnvError, RewardError, boundary, expected } from "../errors.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { playScripted } from "../loop/rollout/scripted.ts";
 import type { Env, Message, Task, TaskSource, Verdict } from "../types.ts";
@@ -26,8 +26,10 @@ export async function preflight(env: Env, source: TaskSource, { signal, ...limit
   for (const task of first(most.measured)) checkLength(env, task, limits);
   for (const task of first(most.graded)) {
     signal?.throwIfAborted();
-    if (env.reference !== undefined) await checkReference(env, task, env.reference(task));
-    await checkEmptyAnswers(env, task);
+    await boundary(EnvError, `preflight: task ${task.id}`, async () => {
+      if (env.reference !== undefined) await checkReference(env, task, env.reference(task));
+      await checkEmptyAnswers(env, task);
+    });
   }
 }
 

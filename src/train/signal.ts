@@ -49,7 +49,7 @@ export class SignalDetector {
     if (this.#recent.length < window) return undefined;
     type Share = Exclude<keyof SignalMeasures, "reasons">;
     const average = (key: Share): number => this.#recent.reduce((sum, step) => sum + step[key], 0) / window;
-    if (average("unscorable") > 0.2) {
+    if (average("unscorable") > 0.2 + 1e-9) {
       throw new RewardError(
         expected(
           `rewards of the last ${window} steps`,

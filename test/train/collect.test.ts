@@ -20,8 +20,12 @@ const envOf = (reward: Reward, tools: readonly Tool[] = []): Env =>
   defineEnv({ name: "test", tasks: { size: 1, at: () => taskOf("t") }, tools, reward, limits: { deadlineMs: 60_000 } });
 
 test("one that hangs, one whose grader throws and a slow one: the step goes on with who is there, one result each", async () => {
-  const run = (): Promise<string> => new Promise(() => undefined);
-  const stuck = defineTool({ name: "wait", description: "Waits.", parameters: z.strictObject({}), run });
+  const stuck = defineTool({
+    name: "wait",
+    description: "Waits.",
+    parameters: z.strictObject({}),
+    run: () => new Promise<string>(() => undefined),
+  });
   const says = ['<tool_call>\n{"name": "wait", "arguments": {}}\n</tool_call>', "crash", "slow", "right"];
   const policy = scriptedPolicy(async (turn) => {
     if (turn === 2) await pause(100);
@@ -52,12 +56,18 @@ test("one that hangs, one whose grader throws and a slow one: the step goes on w
 test.each<[string, () => unknown, RegExp]>([
   ["a number instead of a verdict", () => 1, /^grader: reward: expected a verdict, got 1; return scored/],
   ["nothing", () => undefined, /^grader: reward: expected a verdict, got undefined/],
-  ["text as a score", () => ({ type: "scored", score: "1", components: {}, explanation: "" }),
-    /^grader: reward score: expected a finite number, got string 1/],
+  [
+    "text as a score",
+    () => ({ type: "scored", score: "1", components: {}, explanation: "" }),
+    /^grader: reward score: expected a finite number, got string 1/,
+  ],
   ["true as a score", () => ({ type: "scored", score: true, components: {}, explanation: "" }), /got boolean true/],
   ["NaN", () => ({ type: "scored", score: NaN, components: {}, explanation: "" }), /got number NaN/],
-  ["an infinite part", () => ({ type: "scored", score: 1, components: { a: Infinity }, explanation: "" }),
-    /reward component a: .* got number Infinity/],
+  [
+    "an infinite part",
+    () => ({ type: "scored", score: 1, components: { a: Infinity }, explanation: "" }),
+    /reward component a: .* got number Infinity/,
+  ],
 ])("a grader that returns %s is at fault; that is no score of 0", async (_what, verdict, reason) => {
   const env = envOf(() => verdict() as Verdict);
   const [group] = await collectGroups(env, [taskOf("t")], { ...options, groupSize: 1, policy: scriptedPolicy(() => "a") });

@@ -10,7 +10,7 @@ export async function runPool<T>(
 ): Promise<T[]> {
   const failed = new AbortController();
   const signal = outer === undefined ? failed.signal : AbortSignal.any([outer, failed.signal]);
-  setMaxListeners(0, signal); // every job in flight listens, and there may be hundreds
+  setMaxListeners(0, signal); // every job may listen
   const results = new Array<T>(jobs.length);
   let next = 0;
   const worker = async (): Promise<void> => {

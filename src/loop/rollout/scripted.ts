@@ -2,6 +2,7 @@
  * Plays assistant messages that were written beforehand through an environment: for the preflight (the reference must score 1),
  * for supervised dialogues and for tests. No policy and no tokens, so the turns point at no row.
  */
+import { messageOf } from "../../errors.ts";
 import type { Env, Message, Task, Turn, Verdict } from "../../types.ts";
 
 interface PlayedEpisode {
@@ -34,7 +35,16 @@ export async function playScripted(env: Env, task: Task, script: readonly (Messa
     done = step.done;
   }
   const measures = episode.measures();
-  return { messages, turns, done, verdict: await env.reward({ task, messages, turns }), measures };
+  return { messages, turns, done, verdict: await graded(env, { task, messages, turns }), measures };
+}
+
+/** A grader that throws has not graded. */
+async function graded(env: Env, episode: Parameters<Env["reward"]>[0]): Promise<Verdict> {
+  try {
+    return await env.reward(episode);
+  } catch (cause) {
+    return { type: "infrastructure", reason: `grader: ${messageOf(cause)}` };
+  }
 }
 
 function read(entry: Message | ScriptedTurn): ScriptedTurn {

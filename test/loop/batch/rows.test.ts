@@ -98,8 +98,12 @@ test("a truncated answer that is masked leaves the rows and the divisor alike", 
 });
 
 test("done alone is an end of its own", () => {
-  const failed: EpisodeEnd = { type: "error", boundary: "environment", message: "" };
-  const ends: EpisodeEnd[] = [{ type: "length" }, { type: "turnLimit" }, { type: "timeout" }, failed];
+  const ends: EpisodeEnd[] = [
+    { type: "length" },
+    { type: "turnLimit" },
+    { type: "timeout" },
+    { type: "error", boundary: "environment", message: "" },
+  ];
   expect(ends.map((end) => isTruncated(answerOf(1, end)))).toEqual([true, true, true, true]);
   expect(isTruncated(answerOf(1))).toBe(false);
 });

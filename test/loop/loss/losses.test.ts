@@ -59,7 +59,13 @@ test.each([
   ["token-mean", 0.6],
   ["constant", 0.375],
 ] as const)("lengths 2 and 8, advantages 1 and -1: %s gives %d", async (reduction, right) => {
-  const { batch } = build([[2, 1], [8, -1]], { reduction });
+  const { batch } = build(
+    [
+      [2, 1],
+      [8, -1],
+    ],
+    { reduction },
+  );
   expect(await lossOf(batch!)).toBeCloseTo(right, 6);
 });
 

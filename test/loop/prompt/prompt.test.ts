@@ -39,8 +39,17 @@ test("the end of a pass is not the end of the run: steps 4 to 6 are the second p
 test("another seed is another order; a step larger than the source goes round", () => {
   expect(idsOf(source(20), [1], 20, 4)).not.toEqual(idsOf(source(20), [1], 20, 3));
   expect(ordered(idsOf(source(3), [1], 7)).length).toBe(7);
-  const none = { size: 0, at: () => { throw new Error("none"); } };
-  expect(() => tasksOfStep(none, { seed: 0, step: 1, count: 1 })).toThrow("tasks: expected at least one, got none");
+  expect(() =>
+    tasksOfStep(
+      {
+        size: 0,
+        at: () => {
+          throw new Error("none");
+        },
+      },
+      { seed: 0, step: 1, count: 1 },
+    ),
+  ).toThrow("tasks: expected at least one, got none");
 });
 
 test("a JSONL file becomes tasks: question or messages, a system message, ids of its own or of the line", async () => {
@@ -69,8 +78,12 @@ test.each<[string, string, object, string]>([
   ["a missing need", '{"question": "a", "gold": 1}', { needs: ["answer"] }, 'line 1: expected a field "answer", got fields question, gold'],
   ["an empty question", '{"question": ""}', {}, 'line 1 field "question": expected a text that is not empty, got ""'],
   ["a question that is no text", '{"question": 5}', {}, 'line 1 field "question": expected a text that is not empty, got 5'],
-  ["bad messages", '{"messages": [{"role": "robot"}]}', {},
-    'line 1 field "messages": expected a list of {role, content}, got [{"role":"robot"}]'],
+  [
+    "bad messages",
+    '{"messages": [{"role": "robot"}]}',
+    {},
+    'line 1 field "messages": expected a list of {role, content}, got [{"role":"robot"}]',
+  ],
   [
     "an id twice",
     '{"id": 7, "question": "a"}\n{"id": 8, "question": "b"}\n{"id": "7", "question": "c"}',

@@ -44,9 +44,12 @@ test("what is trained is what was sampled, token by token, however the text woul
   const [first, second] = policy.requests.map(({ prompt }) => prompt);
   expect(second!.slice(0, first!.length + odd.length)).toEqual([...first!, ...odd]);
   expect(trajectory.rows.length).toBe(1);
-  const options = { reduction: "token-mean", maskTruncated: false, maxLength: 64, skipZero: true } as const;
-  const [row] = buildBatch([[broadcastCredit(trajectory, 1)]], options)
-    .batch!.units[0]!.rows;
+  const [row] = buildBatch([[broadcastCredit(trajectory, 1)]], {
+    reduction: "token-mean",
+    maskTruncated: false,
+    maxLength: 64,
+    skipZero: true,
+  }).batch!.units[0]!.rows;
   const last = [...policy.encode("done"), policy.end];
   expect([...row!.ids]).toEqual([...second!, ...last]);
   expect([...row!.trained].map((t) => row!.ids[t])).toEqual([...odd, ...last]);
@@ -140,8 +143,9 @@ test("a full context ends the episode; the last turn gets the room that is left"
 
 test("a prompt that fills the context is refused with the task's id, never cut", async () => {
   const policy = saying(["a"], { contextLength: 10 });
-  const refusal = /^task count: expected a prompt below 10 tokens \(the model's context\), got \d+; leave the task out/;
-  await expect(play(envOf(), policy)).rejects.toThrow(refusal);
+  await expect(play(envOf(), policy)).rejects.toThrow(
+    /^task count: expected a prompt below 10 tokens \(the model's context\), got \d+; leave the task out/,
+  );
   expect(policy.requests).toEqual([]);
 });
 
@@ -151,8 +155,13 @@ test("each turn of each sample has random numbers of its own, found from its add
     await play(envOf({ tools: [counter] }), policy, { address: { ...address, ...of } });
     return policy.requests.map(({ keys }) => JSON.stringify(keys));
   };
-  const others = [await keysOf({ sample: 1 }), await keysOf({ step: 2 }), await keysOf({ repeat: 1 }), await keysOf({ seed: 5 })];
-  const all = [await keysOf({}), ...others];
+  const all = [
+    await keysOf({}),
+    await keysOf({ sample: 1 }),
+    await keysOf({ step: 2 }),
+    await keysOf({ repeat: 1 }),
+    await keysOf({ seed: 5 }),
+  ];
   expect(new Set(all.flat()).size).toBe(10);
   expect(await keysOf({})).toEqual(all[0]);
 });

@@ -4,8 +4,9 @@ import { learningRateAt } from "../../../src/loop/update/schedule.ts";
 import { goldenJson } from "../../fakes/golden.ts";
 
 type Rates = Readonly<Record<"constant" | "constantWithWarmup" | "linear" | "cosine", readonly number[]>>;
-type Schedules = Rates & { base: number; warmup: number; total: number };
-const { base, warmup, total, ...rates } = goldenJson<{ schedules: Schedules }>("adamw.json").schedules;
+const { base, warmup, total, ...rates } = goldenJson<{ schedules: Rates & { base: number; warmup: number; total: number } }>(
+  "adamw.json",
+).schedules;
 
 test.each([
   ["constant", 0, rates.constant],

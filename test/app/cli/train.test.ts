@@ -1,0 +1,143 @@
+/** `flywheel train`: Ctrl-C and resume as a process of its own, and what is refused in one line. */
+import { spawn } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { readRun } from "../../../src/train/record/read-run.ts";
+import type { JsonObject } from "../../../src/types.ts";
+import { runFlywheel } from "../../fakes/cli.ts";
+import { temporaryFolder, writeTinyModel } from "../../fakes/model-folders.ts";
+import { transpiled } from "../../fakes/transpiled.ts";
+
+const source = transpiled(["."]);
+cpSync("package.json", join(dirname(source), "package.json"));
+afterAll(() => rmSync(dirname(source), { recursive: true, force: true }));
+
+interface Given {
+  readonly cwd: string;
+  readonly model: string;
+  readonly config: string;
+}
+
+/** A folder with a tiny model and a configuration: sums, a KL term (so that every step has an update), answers of 6 tokens. */
+async function given(changes: JsonObject = {}): Promise<Given> {
+  const cwd = await temporaryFolder();
+  const model = await writeTinyModel(join(cwd, "model"), "llama", { max_position_embeddings: 256 });
+  const config = join(cwd, "config.json");
+  writeFileSync(config, JSON.stringify({
+    name: "run",
+    model: { path: model, adapter: "full" },
+    env: { name: "sums" },
+    algo: { name: "grpo", groupSize: 2, klCoef: 0.01 },
+    rollout: { tasksPerStep: 2, maxTokens: 6 },
+    train: { steps: 3, evalEvery: 0, checkpointEvery: 1 },
+    ...changes,
+  }));
+  return { cwd, model, config };
+}
+
+test("Ctrl-C ends a run within two seconds with exit code 130, and it resumes", { timeout: 300_000 }, async () => {
+  const { cwd, config } = await given();
+  const args = ["train", config, "--runs", join(cwd, "runs"), "--set", "train.steps=100000", "--json"];
+  const child = spawn(process.execPath, [join(source, "app/cli/main.js"), ...args], { stdio: ["ignore", "ignore", "pipe"] });
+  let told = "";
+  let asked = 0;
+  child.stderr.on("data", (chunk: Buffer) => {
+    told += chunk.toString();
+    if (asked > 0 || !/"done":2,/.test(told)) return;
+    asked = performance.now();
+    child.kill("SIGINT");
+  });
+  const code = await new Promise((resolve) => child.on("close", resolve));
+  expect(code, told).toBe(130);
+  expect(performance.now() - asked).toBeLessThan(2000);
+  const folder = join(cwd, "runs", "run");
+  expect(existsSync(join(folder, "lock"))).toBe(false);
+  const reached = (await readRun(folder)).ledger.length;
+  expect(reached).toBeGreaterThanOrEqual(2);
+
+  // The same configuration goes on; a second Ctrl-C is not needed to end it here.
+  const stopping = new AbortController();
+  const resuming = runFlywheel([...args, "--resume"], { cwd, signal: stopping.signal });
+  while ((await readRun(folder)).ledger.length <= reached) await new Promise((resolve) => setTimeout(resolve, 20));
+  stopping.abort(new Error("enough"));
+  expect((await resuming).code).toBe(130);
+});
+
+/** The whole of standard error is one line that says what is wrong, and nothing is in the way of the next attempt. */
+async function refused({ cwd, config }: Given, message: RegExp, ...more: readonly string[]): Promise<void> {
+  const { code, out, err } = await runFlywheel(["train", config, ...more], { cwd });
+  const lines = err.split("\n").filter((line) => /^\S*error/.test(line));
+  expect([code, out, lines.length], err).toEqual([1, "", 1]);
+  expect(lines[0]).toMatch(message);
+  const folder = join(cwd, "runs", "run");
+  expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
+}
+
+test("an unknown key is refused before the model is looked for", async () => {
+  const made = await given({ model: { path: "/nowhere" }, algo: { name: "grpo", klCoeff: 0.1 } });
+  await refused(made, /^error: algo: unknown key klCoeff \(did you mean klCoef\?\)$/);
+});
+
+test("a model path that leads nowhere", async () => {
+  const made = await given({ model: { path: "/nowhere/model" } });
+  await refused(made, /^error: .*\/nowhere\/model/);
+});
+
+test("an architecture that is not known", async () => {
+  const made = await given();
+  const path = join(made.model, "config.json");
+  writeFileSync(
+    path,
+    JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), architectures: ["MambaForCausalLM"], model_type: "mamba" }),
+  );
+  await refused(made, /^error: .*mamba/i);
+});
+
+test("a tokenizer without a chat template", async () => {
+  const made = await given();
+  const path = join(made.model, "tokenizer_config.json");
+  const { chat_template: _, ...rest } = JSON.parse(readFileSync(path, "utf8")) as { chat_template: string };
+  writeFileSync(path, JSON.stringify(rest));
+  rmSync(join(made.model, "chat_template.jinja"), { force: true });
+  await refused(made, /^error: tokenizer of .*: expected a chat template, got none/);
+});
+
+test("weights that end too early, and the next attempt with whole ones", { timeout: 300_000 }, async () => {
+  const made = await given();
+  const path = join(made.model, "model.safetensors");
+  const whole = readFileSync(path);
+  truncateSync(path, whole.length - 1000);
+  await refused(
+    made,
+    /^error: .*model.safetensors: .* expected data up to offset \d+, got \d+ bytes of data; the file is truncated: fetch it again$/,
+  );
+  writeFileSync(path, whole);
+  const { code, err } = await runFlywheel(["train", made.config], { cwd: made.cwd });
+  expect([code, err.includes("error")], err).toEqual([0, false]);
+  // Now the name is taken, and everything in the folder stays as it is.
+  const before = await readRun(join(made.cwd, "runs", "run"));
+  const again = await runFlywheel(["train", made.config], { cwd: made.cwd });
+  expect(again.code).toBe(1);
+  expect(again.err).toMatch(
+    /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; use --resume or another --name\n$/,
+  );
+  expect(await readRun(join(made.cwd, "runs", "run"))).toEqual(before);
+});
+
+test("weights of another shape, found when they are read, leave the name free", async () => {
+  const made = await given();
+  const path = join(made.model, "config.json");
+  writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), intermediate_size: 128 }));
+  await refused(made, /^error: .*shape/);
+});
+
+test("a folder that holds something else is left alone", async () => {
+  const made = await given();
+  const folder = join(made.cwd, "runs", "run");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "thesis.txt"), "years of work");
+  const { code, err } = await runFlywheel(["train", made.config], { cwd: made.cwd });
+  expect([code, readdirSync(folder)]).toEqual([1, ["thesis.txt"]]);
+  expect(err).toMatch(/error: run folder \S+: expected an empty or new folder, got other files \(thesis.txt\); use another --name\n$/);
+});
