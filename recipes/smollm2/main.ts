@@ -48,9 +48,9 @@ const reinforce = {
   model: { path: merged, rank: 16, alpha: 32 },
   env,
   algo: { name: "grpo", groupSize: 6, clipHigh: 0.28 },
-  rollout: { tasksPerStep: 6, maxTokens: 48, maxTurns: 3, concurrency: 48 },
-  optim: { learningRate: 1e-4, warmupSteps: 2 },
-  train: { steps: 40, evalEvery: 20, evalTasks: 100, checkpointEvery: 5 },
+  rollout: { tasksPerStep: 5, maxTokens: 40, maxTurns: 3, concurrency: 64 },
+  optim: { learningRate: 2e-4, warmupSteps: 1 },
+  train: { steps: 12, evalEvery: 12, evalTasks: 60, checkpointEvery: 4 },
 } satisfies TrainConfigInput;
 
 async function run(config: TrainConfigInput & { readonly name: string }): Promise<void> {
