@@ -33,5 +33,5 @@ export function lettersConfig(path: string, { algo, rollout, optim, train, model
     rollout: { tasksPerStep: 4, maxTokens: 4, maxTurns: 1, ...rollout },
     optim: { learningRate: 1e-2, ...optim },
     train: { steps: 10, evalEvery: 0, checkpointEvery: 5, ...train },
-  } as TrainConfigInput;
+  };
 }

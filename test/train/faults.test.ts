@@ -44,9 +44,8 @@ const broken: Loss = {
 
 test("a gradient that is no number changes nothing, is named, and the third in a row ends the run", async () => {
   const { failure, notes, unchanged, record, updates } = await runOf({ algorithm: { ...grpo(), loss: broken }, steps: 10 });
-  expect(String(failure)).toMatch(
-    /^PolicyError: the last 3 steps: expected finite gradients, got the gradient of \S+ is NaN; lower optim.learningRate; the weights are those before/,
-  );
+  expect(String(failure)).toMatch(/^PolicyError: the last 3 steps: expected finite gradients, got the gradient of \S+ is NaN; lower/);
+  expect(String(failure)).toMatch(/; lower optim.learningRate; the weights are those before these steps$/);
   expect([unchanged, updates]).toEqual([true, 0]);
   expect(notes.map((note) => note.replace(/of \S+ is/, "of W is"))).toEqual(
     [1, 2, 3].map((step) => `step ${step}: the gradient of W is NaN; the weights were not changed`),

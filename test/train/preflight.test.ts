@@ -3,11 +3,13 @@ import { scored } from "../../src/errors.ts";
 import { tasksFrom } from "../../src/loop/prompt/dataset.ts";
 import { defineEnv, type EnvDefinition } from "../../src/loop/rollout/tool-env.ts";
 import { preflight } from "../../src/train/preflight.ts";
-import type { JsonObject, Verdict } from "../../src/types.ts";
+import type { Task, Verdict } from "../../src/types.ts";
 import { rendererOf } from "../fakes/chat-families.ts";
 
 const renderer = rendererOf("chatml");
 const right = (content: string, gold: string): Verdict => scored(content === gold ? 1 : 0, `said ${content}`);
+
+const goldOf = ({ data }: Task): string => JSON.stringify(data["gold"]).slice(1, -1);
 
 function check(
   definition: Partial<EnvDefinition>,
@@ -15,9 +17,9 @@ function check(
 ): Promise<void> {
   const env = defineEnv({
     name: "test",
-    tasks: tasksFrom(rows as readonly JsonObject[]),
-    reward: ({ task, messages }) => right(messages.at(-1)!.content, String(task.data["gold"] as string)),
-    reference: (task) => [{ role: "assistant", content: String(task.data["gold"] as string) }],
+    tasks: tasksFrom(rows),
+    reward: ({ task, messages }) => right(messages.at(-1)!.content, goldOf(task)),
+    reference: (task) => [{ role: "assistant", content: goldOf(task) }],
     ...definition,
   });
   return preflight(env, env.tasks("train"), { renderer, contextLength: 128, maxTokens });
@@ -41,7 +43,7 @@ test.each<[string, Partial<EnvDefinition>, string]>([
   [
     "the same without a reference",
     { reference: undefined as never, reward: () => ({ type: "unscorable", reason: "the gold answer has no number" }) },
-    "preflight: an empty answer to task a: expected score 0, got unscorable: the gold answer has no number; the grader cannot grade this task",
+    "an empty answer to task a: expected score 0, got unscorable: the gold answer has no number; the grader cannot grade this task",
   ],
   ["no reference turn", { reference: () => [] }, "preflight: reference of task a: expected at least one assistant message, got none"],
   [

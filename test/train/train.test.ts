@@ -164,7 +164,7 @@ test("a grader that keeps failing ends the run with its most common reason", asy
     },
   };
   await expect(train(lettersConfig(model), { env, runsFolder })).rejects.toThrow(
-    /^rewards of the last 3 steps: expected at most 20 % unscored rollouts, got 3\d %; the most common reason: grader: HTTP 503 \(\d+ times\)$/,
+    /^rewards of the last 3 steps: expected at most 20 % unscored rollouts, got 3\d %; the most common reason: grader: HTTP 503 /,
   );
   const { ledger } = await readRun(join(runsFolder, "toy"));
   expect(ledger.length).toBe(2);
