@@ -30,7 +30,7 @@ test("shop: the look-up is measured, and its errors are told to the model", asyn
   expect(played.measures).toMatchObject({ lookedUp: 0, toolErrors: 1 });
 });
 
-test("shop: two steps of GRPO on a model with random weights", async () => {
+test("shop: two steps of GRPO on a model with random weights", { timeout: 180_000 }, async () => {
   const folder = await temporaryFolder();
   const model = await writeTinyModel(join(folder, "model"), "llama", { max_position_embeddings: 1024 });
   const result = await train(
@@ -54,7 +54,7 @@ test("shop: two steps of GRPO on a model with random weights", async () => {
   expect(first!.scored.verdict).toMatchObject({ type: "scored", score: 0 });
 });
 
-test("loop: answers get shorter", async () => {
+test("loop: answers get shorter", { timeout: 180_000 }, async () => {
   const model = await writeTinyModel(await temporaryFolder(), "llama");
   const means = await shorten(model, { steps: 20, learningRate: 1e-2 });
   expect(means).toHaveLength(20);
