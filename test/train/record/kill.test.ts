@@ -72,7 +72,7 @@ async function checkPrefix(folder: string): Promise<number> {
 test("killed at any moment, the folder is a valid prefix and resumes from its newest checkpoint", async () => {
   const folder = join(mkdtempSync(join(tmpdir(), "flywheel-kill-")), "demo");
   let reached = 0;
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < 8 || (reached <= 3 && round < 40); round++) { // a slow machine gets more tries
     await trainAndKill(folder, round === 0 ? "start" : "resume", integer(rng(11, round), 120));
     const committed = await checkPrefix(folder);
     reached = Math.max(reached, committed);
@@ -87,5 +87,5 @@ test("killed at any moment, the folder is a valid prefix and resumes from its ne
     expect(readdirSync(join(folder, "trajectories")).length).toBe(run.lastStep);
     await run.close();
   }
-  expect(reached).toBeGreaterThan(0);
+  expect(reached).toBeGreaterThan(3);
 });
