@@ -2,6 +2,7 @@
 import { grpo } from "../../src/algo/grpo.ts";
 import { finite } from "../../src/errors.ts";
 import { buildBatch } from "../../src/loop/batch/rows.ts";
+import { noEvidence } from "../../src/train/evidence.ts";
 import { rng, uniform } from "../../src/random.ts";
 import type { Group, SampledSpan, Scored, Task } from "../../src/types.ts";
 import { decodeCost, forwardCost, plus, trainCost, type Cost } from "../cost.ts";
@@ -34,7 +35,7 @@ export const grpoStep: FigureGroup = async ({ shape, quick, repeats, say }) => {
       }),
     );
     const options = { reduction: algorithm.reduction, maskTruncated: false, maxLength: answer, skipZero: true };
-    const { batch } = buildBatch(algorithm.credit(groups), options);
+    const { batch } = buildBatch(algorithm.credit(groups, noEvidence({ maxTokens: answer, maxTurns: 1 })), options);
     await engine.forwardBackward(batch!, algorithm.loss);
     await engine.optimStep(adamw);
     await engine.publish();

@@ -36,9 +36,10 @@ export function grpo({
     paper: "arXiv:2402.03300",
     groupSize,
     settings: { groupSize, clipLow, clipHigh, klCoef, klEstimator, reduction, scale, maskTruncated, epochsPerBatch },
-    needsReference: klCoef > 0,
+    needs: klCoef > 0 ? ["reference"] : [],
     reduction,
     maskTruncated,
+    keepZero: klCoef > 0,
     epochsPerBatch,
     credit: (groups) =>
       groups.map(({ members }) => {

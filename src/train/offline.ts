@@ -99,7 +99,7 @@ export async function trainOffline(offline: OfflineRun): Promise<Evaluation | un
     const tasks = tasksOfStep(places, { seed: config.seed, step, count: config.rollout.tasksPerStep });
     const batch = supervisedBatch(tasks.map(({ id }) => rows[Number(id)]!), algorithm.reduction);
     const update = await updatePolicy(policy.engine, batch, {
-      algorithm: { loss: algorithm.loss, needsReference: false, epochsPerBatch: 1 },
+      algorithm: { loss: algorithm.loss, epochsPerBatch: 1 },
       optim: config.optim,
       updates: step - 1,
       totalUpdates: config.train.steps,

@@ -6,6 +6,7 @@ import { buildBatch, type BatchOptions } from "../loop/batch/rows.ts";
 import { tasksOfStep } from "../loop/prompt/order.ts";
 import type { Algorithm, Env } from "../types.ts";
 import { collectGroups } from "./collect.ts";
+import { noEvidence } from "./evidence.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { StepKeeper, type RunContext } from "./keep.ts";
 import { encodeRollout } from "./record/trajectory-codec.ts";
@@ -42,7 +43,7 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
       onRollout,
     });
     const sampled = performance.now();
-    const credits = algorithm.credit(groups);
+    const credits = algorithm.credit(groups, noEvidence(rollout));
     const built = buildBatch(credits, batchOptions(sync));
     const signals = signalOf(groups);
     const warning = detector.observe(signals);
@@ -65,6 +66,6 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
 }
 
 function batchOptions({ config: { rollout }, algorithm }: SyncRun): BatchOptions {
-  const { reduction, maskTruncated, needsReference } = algorithm;
-  return { reduction, maskTruncated, maxLength: rollout.maxTokens * rollout.maxTurns, skipZero: !needsReference };
+  const { reduction, maskTruncated, keepZero = false } = algorithm;
+  return { reduction, maskTruncated, maxLength: rollout.maxTokens * rollout.maxTurns, skipZero: !keepZero };
 }

@@ -54,7 +54,7 @@ export async function train(
   }
   const { algo } = config;
   const algorithm = algo.name === "grpo" ? grpoOf(algo) : undefined;
-  await using policy = await openTrainable(config, { run, reference: algorithm?.needsReference ?? false });
+  await using policy = await openTrainable(config, { run, reference: algorithm?.needs?.includes("reference") ?? false });
   const context = {
     config,
     policy,

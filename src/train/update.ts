@@ -5,7 +5,7 @@ import type { Algorithm, Batch, Engine, ForwardBackwardResult, OptimResult, Trai
 import type { TrainConfig } from "./config.ts";
 
 interface UpdateOptions {
-  readonly algorithm: Pick<Algorithm, "loss" | "needsReference" | "epochsPerBatch">;
+  readonly algorithm: Pick<Algorithm, "loss" | "needs" | "epochsPerBatch">;
   readonly optim: TrainConfig["optim"];
   /** Optimiser steps of the whole run, for the schedule. */
   readonly totalUpdates: number;
@@ -29,7 +29,7 @@ const largestGap = 1e-3;
 export async function updatePolicy(engine: Engine, batch: Batch, options: UpdateOptions): Promise<UpdateResult> {
   const { algorithm, optim, totalUpdates } = options;
   const abort = options.signal === undefined ? {} : { signal: options.signal };
-  const ready = algorithm.needsReference ? await withReference(engine, batch, abort) : batch;
+  const ready = algorithm.needs?.includes("reference") === true ? await withReference(engine, batch, abort) : batch;
   const results: OptimResult[] = [];
   let first: ForwardBackwardResult | undefined;
   let learningRate = 0;

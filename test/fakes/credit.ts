@@ -1,4 +1,5 @@
 /** Graded rollouts of given lengths and ends, for tests of advantages, batches and losses. */
+import { noEvidence } from "../../src/train/evidence.ts";
 import { finite, scored } from "../../src/errors.ts";
 import type { EpisodeEnd, Group, PolicyVersion, Row, SampledSpan, Scored, Span, Task, Trajectory, Verdict } from "../../src/types.ts";
 
@@ -35,3 +36,6 @@ export function memberOf(trajectory: Trajectory, score: number | string): Scored
 export function groupOf(...scores: readonly (number | string)[]): Group {
   return { task: QUESTION, members: scores.map((score) => memberOf(answerOf(3), score)) };
 }
+
+/** What an algorithm that needs rewards alone is told. */
+export const plainContext = noEvidence({ maxTokens: 64, maxTurns: 4 });

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { grpo } from "../../src/algo/grpo.ts";
 import { PolicyError, scored } from "../../src/errors.ts";
 import { buildBatch } from "../../src/loop/batch/rows.ts";
+import { plainContext } from "../fakes/credit.ts";
 import { runPool } from "../../src/loop/rollout/pool.ts";
 import { defineEnv } from "../../src/loop/rollout/tool-env.ts";
 import { defineTool } from "../../src/loop/rollout/tools.ts";
@@ -47,7 +48,7 @@ test("one that hangs, one whose grader throws and a slow one: the step goes on w
   expect(new Set(members.map(({ trajectory }) => trajectory.id)).size).toBe(4);
   expect(done).toEqual([1, 2, 3, 4]);
   expect(signalOf([group!])).toMatchObject({ unscorable: 0.5, reward: 0.5, fracZeroStd: 0 });
-  const credits = grpo({ groupSize: 4, scale: "none" }).credit([group!]);
+  const credits = grpo({ groupSize: 4, scale: "none" }).credit([group!], plainContext);
   expect(credits[0]!.map((credit) => credit?.advantages[0]![0] ?? null)).toEqual([null, null, -0.5, 0.5]);
   const { batch, completions } = buildBatch(credits, { reduction: "token-mean", maskTruncated: false, maxLength: 64, skipZero: true });
   expect([completions, batch!.units[0]!.rows.length]).toEqual([2, 2]);

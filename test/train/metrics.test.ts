@@ -7,13 +7,14 @@ import { encodeMetricsRow } from "../../src/train/record/metrics.ts";
 import { SignalDetector, signalOf } from "../../src/train/signal.ts";
 import { stepMetrics } from "../../src/train/step-metrics.ts";
 import type { EpisodeEnd, Group, Scored, Verdict } from "../../src/types.ts";
-import { answerOf, groupOf, memberOf, QUESTION } from "../fakes/credit.ts";
+import { answerOf, groupOf, memberOf, plainContext, QUESTION } from "../fakes/credit.ts";
 
 const groupWith = (...members: readonly Scored[]): Group => ({ task: QUESTION, members });
 const cut: EpisodeEnd = { type: "length" };
 
 function metricsOf(groups: readonly Group[], maskTruncated = false) {
-  const built = buildBatch(grpo({ groupSize: 2 }).credit(groups), { reduction: "token-mean", maskTruncated, maxLength: 8, skipZero: true });
+  const credits = grpo({ groupSize: 2 }).credit(groups, plainContext);
+  const built = buildBatch(credits, { reduction: "token-mean", maskTruncated, maxLength: 8, skipZero: true });
   return stepMetrics({ step: 1, groups, built, signals: signalOf(groups), update: null, seconds: { rollout: 2, update: 0 } });
 }
 

@@ -4,7 +4,7 @@ import { ConfigError } from "../../../src/errors.ts";
 import { groupAdvantages, zeroVariance, type GroupScale } from "../../../src/loop/advantage/group.ts";
 import { buildBatch } from "../../../src/loop/batch/rows.ts";
 import { signalOf } from "../../../src/train/signal.ts";
-import { groupOf } from "../../fakes/credit.ts";
+import { groupOf, plainContext } from "../../fakes/credit.ts";
 
 const round = (values: readonly (number | null)[]): (number | null)[] =>
   values.map((value) => (value === null ? null : Number(value.toFixed(6))));
@@ -38,7 +38,7 @@ test.each<[GroupScale, number[]]>([
 
 test("a group of which one member is left has no baseline: advantage 0, no NaN, nothing trained, counted", () => {
   const group = groupOf(1, "failed", "failed", "failed");
-  const credits = grpo({ groupSize: 4 }).credit([group]);
+  const credits = grpo({ groupSize: 4 }).credit([group], plainContext);
   expect(credits[0]!.map((credit) => (credit === null ? null : [...credit.advantages[0]!]))).toEqual([[0, 0, 0], null, null, null]);
   expect(buildBatch(credits, options)).toMatchObject({ batch: null, tokens: 3, completions: 1 });
   expect(signalOf([group])).toMatchObject({ fracZeroStd: 1, unscorable: 0.75, reward: 1 });
@@ -54,7 +54,7 @@ test("groups of one are refused before anything is sampled", () => {
 test("a member that could not be graded enters no mean and trains nothing", () => {
   const group = groupOf(1, "no verdict", 0);
   expect(groupAdvantages([1, null, 0], "none")).toEqual([0.5, null, -0.5]);
-  const credits = grpo({ scale: "none" }).credit([group]);
+  const credits = grpo({ scale: "none" }).credit([group], plainContext);
   const { batch, tokens, completions } = buildBatch(credits, options);
   expect([tokens, completions]).toEqual([6, 2]);
   expect(batch!.units[0]!.rows.map(({ fields }) => [...fields["advantage"]!])).toEqual([[0.5, 0.5, 0.5], [-0.5, -0.5, -0.5]]);

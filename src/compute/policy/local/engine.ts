@@ -3,6 +3,7 @@ import { PolicyError } from "../../../errors.ts";
 import type {
   AdamWOptions,
   Batch,
+  Directions,
   Engine,
   EngineInfo,
   ForwardBackwardResult,
@@ -183,6 +184,30 @@ export class LocalEngine implements Engine {
     return this.#version;
   }
 
+  values(): Promise<readonly Float32Array[]> {
+    throw noAdapters();
+  }
+
+  addAdapter(): void {
+    throw noAdapters();
+  }
+
+  blendAdapter(): void {
+    throw noAdapters();
+  }
+
+  saveAdapter(): Promise<void> {
+    throw noAdapters();
+  }
+
+  loadAdapter(): Promise<void> {
+    throw noAdapters();
+  }
+
+  directions(): Directions {
+    throw noAdapters();
+  }
+
   /** Hash of the trained weights; equal hashes mean equal bits. */
   weightsHash(): string {
     return hashOf(this.trainer.trainable);
@@ -218,3 +243,5 @@ export class LocalEngine implements Engine {
     await this.close();
   }
 }
+
+const noAdapters = (): PolicyError => new PolicyError("this engine has the policy's own weights alone");

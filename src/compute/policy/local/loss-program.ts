@@ -59,6 +59,9 @@ export class LossProgram {
       entropy,
       row: o.input("row", size, "int64"),
       rows: o.input("rows", [dim("R")]),
+      values: o.input("values", size),
+      unit: o.input("unit", size, "int64"),
+      units: o.input("units", [dim("U")]),
       field: (name) => named(fields, name, "field"),
       scalar: (name) => named(scalars, name, "scalar"),
     });
