@@ -77,7 +77,8 @@ function pairs(): TrainRow[][] {
   const row = (start: readonly number[], length: number, k: number): TrainRow => {
     const ids = [...start, ...answer(length, k)];
     const trained = Array.from({ length }, (_, t) => start.length + t);
-    return trainRow(ids, trained, { fields: { weight: trained.map((t) => Math.cos(t + k)), sign: trained.map(() => (k % 2 === 0 ? 1 : -1)) } });
+    const fields = { weight: trained.map((t) => Math.cos(t + k)), sign: trained.map(() => (k % 2 === 0 ? 1 : -1)) };
+    return trainRow(ids, trained, { fields });
   };
   return [
     [row(promptIds, 6, 0), row(promptIds, 3, 1)],

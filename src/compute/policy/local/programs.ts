@@ -5,8 +5,7 @@
 import type { Loss } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
 import { block, embed, head, scalarHead, sizes, type Residuals, type Weights } from "../../models/decoder.ts";
-import type { LoraOptions } from "../../models/lora.ts";
-import { loraShapes } from "../../models/lora.ts";
+import { loraShapes, type LoraOptions } from "../../models/lora.ts";
 import { parameterShapes } from "../../models/parameters.ts";
 import { scalarHeadName } from "../../models/scalar-head.ts";
 import { AdamW } from "../../tensor/adamw.ts";

@@ -214,32 +214,18 @@ export class Sampler {
     const { model, programs, pool } = this.#machine;
     const program = await programs.decode({ lora: model.loraOf(active[0]!.variant), greedy });
     const blocks = Math.ceil(model.architecture.vocabulary / blockSize(model.architecture.vocabulary));
+    const column = [active.length, 1];
     const results = await program.run(
       {
         ...model.feeds(active[0]!.variant, "all"),
         ...this.#cache.view(0, active.length),
-        ids: integers(
-          active.map(({ ids }) => ids.at(-1)!),
-          [active.length, 1],
-        ),
+        ids: integers(active.map(({ ids }) => ids.at(-1)!), column),
         positions: positionsOf(starts, 1),
         mask: causalMask(starts, 1, this.#cache.capacity),
-        inverseTemperature: floats(
-          active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)),
-          [active.length, 1],
-        ),
-        uniform: floats(
-          active.map(({ key, logprobs }) => uniform(key, logprobs.length)),
-          [active.length, 1],
-        ),
-        rowOffset: integers(
-          active.map((_, row) => row * blocks),
-          [active.length, 1],
-        ),
-        isGreedy: new HostTensor(
-          Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)),
-          [active.length, 1],
-        ),
+        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), column),
+        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), column),
+        rowOffset: integers(active.map((_, row) => row * blocks), column),
+        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), column),
       },
       { pool },
     );

@@ -233,7 +233,9 @@ export class Trainer {
     if (!Number.isFinite(scale)) throw new PolicyError(expected("move scale", "a finite number", String(scale)));
     if (scale === 0 || direction.every((value) => value === 0)) return false;
     let at = 0;
-    for (const { floats } of this.trainable.values()) for (let i = 0; i < floats.length; i++) floats[i] = floats[i]! + scale * direction[at++]!;
+    for (const { floats } of this.trainable.values()) {
+      for (let i = 0; i < floats.length; i++) floats[i] = floats[i]! + scale * direction[at++]!;
+    }
     this.updates++;
     return true;
   }

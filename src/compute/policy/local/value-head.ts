@@ -33,7 +33,8 @@ export async function valueBackward(
 ): Promise<void> {
   const buffer = gradients.buffers.get(scalarHeadName);
   const program = await machine.programs.valueBackward(buffer !== undefined);
-  const [accumulator, into] = buffer === undefined ? [{}, {}] : [{ [`acc:${scalarHeadName}`]: buffer }, { [`grad:${scalarHeadName}`]: buffer }];
+  const accumulator = buffer === undefined ? {} : { [`acc:${scalarHeadName}`]: buffer };
+  const into = buffer === undefined ? {} : { [`grad:${scalarHeadName}`]: buffer };
   const result = await program.run({ ...head.feeds, ...accumulator, dValues: floats(dValues) }, { into, pool: machine.pool });
   addRows(dHidden, { rows: result["dHidden"]!, source: selection.source });
   machine.pool.give(result["dHidden"]);
