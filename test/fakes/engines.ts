@@ -14,7 +14,7 @@ import { goldenFolder, goldenModel } from "./golden.ts";
 export const storedLora: LoraOptions = { rank: 4, alpha: 8, targets: loraTargets };
 
 /** An adapter matrix's name in a PEFT file. */
-function peftName(family: Family, name: string): string {
+export function peftName(family: Family, name: string): string {
   const [, base, part] = /^(.*)\.lora([AB])$/.exec(name)!;
   return `base_model.model.${family.storedAs(`${base!}.weight`).name.replace(/\.weight$/, "")}.lora_${part!}.weight`;
 }

@@ -6,6 +6,7 @@ import { dim, mulDim, type Dim } from "../tensor/dim.ts";
 import type { Tensor } from "../tensor/graph.ts";
 import * as o from "../tensor/ops.ts";
 import type { Architecture } from "./architecture.ts";
+import { scalarHeadName } from "./scalar-head.ts";
 
 /** Looks a parameter up; undefined where the architecture or the adapter has none. */
 export type Weights = (name: string) => Tensor | undefined;
@@ -136,6 +137,12 @@ export function head(
 ): Tensor {
   const normed = o.mul(norm(hidden, w, { name: "finalNorm", architecture }), inverseTemperature);
   return o.matmul(normed, need(w, architecture.tied ? "embed.weight" : "head.weight"), { transB: true });
+}
+
+/** hidden [N, hidden] -> one value a row [N], by the final norm and the scalar head; no temperature enters. */
+export function scalarHead(hidden: Tensor, w: Weights, architecture: Architecture): Tensor {
+  const product = o.matmul(norm(hidden, w, { name: "finalNorm", architecture }), need(w, scalarHeadName), { transB: true });
+  return o.reshape(product, [hidden.shape[0]!]);
 }
 
 /** The names that every program of this model uses for its sizes. */

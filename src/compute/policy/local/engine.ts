@@ -2,12 +2,14 @@
 import { PolicyError } from "../../../errors.ts";
 import type {
   AdamWOptions,
+  AdapterOptions,
   Batch,
   Directions,
   Engine,
   EngineInfo,
   ForwardBackwardResult,
   Loss,
+  OnAdapter,
   OptimResult,
   PolicyVersion,
   SampledSpan,
@@ -15,25 +17,22 @@ import type {
   TrainRow,
 } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
-import { initialLora, type LoraOptions } from "../../models/lora.ts";
 import { Pool, type HostTensor } from "../../tensor/host.ts";
+import { Adapters, type Trained } from "./adapters.ts";
 import type { Machine } from "./forward.ts";
-import { copyOf, LocalModel } from "./model.ts";
+import { LocalModel } from "./model.ts";
 import { checkMoved, takeProbe, type Probe } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";
+import { scoreRows } from "./scoring.ts";
 import { hashOf, loadState, saveState } from "./state.ts";
-import { Trainer, type TrainerOptions } from "./trainer.ts";
+import type { Trainer, TrainerOptions } from "./trainer.ts";
 
 export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<SamplerOptions> {
   readonly name: string;
   readonly architecture: Architecture;
   readonly parameters: ReadonlyMap<string, HostTensor>;
-  /** Which weights are trained: all, a low-rank adapter, or none. */
-  readonly train:
-    | { readonly type: "full" }
-    | { readonly type: "lora"; readonly lora: LoraOptions; readonly initial?: ReadonlyMap<string, HostTensor> }
-    | { readonly type: "none" };
+  readonly train: Trained;
   /** Keep the weights as they are now under the adapter name "reference". */
   readonly reference?: boolean;
   readonly seed?: number;
@@ -55,46 +54,46 @@ const keptFree = 0.5e9;
 export class LocalEngine implements Engine {
   readonly info: EngineInfo;
   readonly model: LocalModel;
+  /** The policy's. */
   readonly trainer: Trainer;
   readonly sampler: Sampler;
   readonly #machine: Machine;
+  readonly #adapters: Adapters;
+  readonly #settings: TrainerOptions;
   #version = 0 as PolicyVersion;
-  /** "changing" while an update or a load writes the shared arrays. */
+  /** Of the policy's weights; "changing" while an update or a load writes the shared arrays. */
   #state: "published" | "changing" | "stepped" = "published";
+  /** Another adapter than the policy whose arrays are being written. */
+  #writing: string | undefined;
   /** Work on weights and gradients is done one piece after another, whoever asks. */
   #turn: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
   /** An update with a gradient and a rate above 0 was made since the last publication, so the probe must move. */
   #mustMove = false;
   #probe: Probe | undefined;
+  #closing: Promise<void> | undefined;
 
   private constructor(options: LocalEngineOptions) {
     const { architecture, parameters, train, reference = false, seed = 0, name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
-    const trainable =
-      train.type === "full"
-        ? parameters
-        : train.type === "lora"
-          ? (train.initial ?? initialLora(architecture, train.lora, seed))
-          : new Map<string, HostTensor>();
-    this.model.setVariant("base", { type: "base" });
-    this.model.setVariant(
-      "policy",
-      train.type === "lora" ? { type: "lora", adapter: { parameters: trainable, lora: train.lora } } : { type: "base" },
-    );
-    if (reference) this.#keepReference(train, trainable);
     const settings = { ...defaults, ...rest };
-    this.trainer = new Trainer(this.#machine, { ...settings, variant: "policy", trainable });
+    this.#settings = settings;
+    this.#adapters = new Adapters(this.#machine, { train, reference, seed, settings });
+    this.trainer = this.#adapters.policy;
     this.sampler = new Sampler(this.#machine, settings);
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
+    const { model } = this;
     this.info = {
       model: name,
       family: architecture.family,
       parameters: count(parameters),
-      trainable: count(trainable),
+      trainable: count(this.trainer.trainable),
       vocabulary: architecture.vocabulary,
       contextLength: architecture.context,
-      adapters: this.model.variants,
+      get adapters() {
+        return model.variants;
+      },
     };
   }
 
@@ -103,64 +102,115 @@ export class LocalEngine implements Engine {
     return new LocalEngine(options);
   }
 
-  #keepReference(train: LocalEngineOptions["train"], trainable: ReadonlyMap<string, HostTensor>): void {
-    const untouched = train.type === "none" || (train.type === "lora" && train.initial === undefined);
-    if (untouched) this.model.setVariant("reference", { type: "base" });
-    else if (train.type === "full") this.model.setVariant("reference", { type: "full", parameters: copyOf(trainable) });
-    else if (train.type === "lora")
-      this.model.setVariant("reference", { type: "lora", adapter: { parameters: copyOf(trainable), lora: train.lora } });
-  }
-
   get version(): PolicyVersion {
     return this.#version;
   }
 
   async sample(request: SampleRequest): Promise<readonly SampledSpan[]> {
-    if (this.#state === "changing")
+    this.#refuseClosed("sample");
+    if (this.#state === "changing" || this.#writing === (request.adapter ?? "policy"))
       throw new PolicyError("sample: the weights are being updated; await optimStep() or load(), then publish()");
     if (this.#state === "stepped") throw new PolicyError("sample: the weights were updated and not published; call publish() first");
     return this.sampler.sample(request, this.#version);
   }
 
-  #inTurn<T>(body: () => Promise<T>): Promise<T> {
+  #refuseClosed(what: string): void {
+    if (this.#closing !== undefined) throw new PolicyError(`${what}: the engine is closed`);
+  }
+
+  async #inTurn<T>(what: string, body: () => Promise<T>): Promise<T> {
+    this.#refuseClosed(what);
+    this.#waiting++;
     const result = this.#turn.then(body);
-    this.#turn = result.catch(() => undefined);
+    this.#turn = result.catch(() => undefined).then(() => this.#waiting--);
     return result;
   }
 
-  #refuseWhileSampling(what: string): void {
-    if (this.sampler.busy) throw new PolicyError(`${what}: sequences are being sampled with these weights; await them first`);
+  /** Work that is done at once may not come between the parts of other work. */
+  #atOnce<T>(what: string, body: () => T): T {
+    this.#refuseClosed(what);
+    if (this.#waiting > 0) throw new PolicyError(`${what}: the engine is at work; await the running call first`);
+    return body();
   }
 
-  async logprobs(
-    rows: readonly TrainRow[],
-    { adapter = "policy", signal }: { readonly adapter?: string; readonly signal?: AbortSignal } = {},
-  ): Promise<readonly Float32Array[]> {
-    return this.#inTurn(() => this.trainer.logprobs(rows, adapter, signal));
+  /** Weights of an adapter may be written: none of its sequences is being sampled (for the policy: none at all). */
+  #refuseWhileSampling(what: string, adapter = "policy"): void {
+    if (adapter === "policy" ? this.sampler.busy : this.sampler.isSampling(adapter))
+      throw new PolicyError(`${what}: sequences are being sampled with these weights; await them first`);
   }
 
-  async forwardBackward(batch: Batch, loss: Loss, { signal }: { readonly signal?: AbortSignal } = {}): Promise<ForwardBackwardResult> {
-    if (this.trainer.trainable.size === 0)
-      throw new PolicyError("forwardBackward: the model was opened for sampling only; open it with train: full or lora");
-    return this.#inTurn(() => this.trainer.forwardBackward(batch, loss, signal));
+  /** An adapter's weights were written: the policy's must be published; of others, the caches of the old ones are dropped. */
+  #changed(adapter: string, { moved }: { moved: boolean }): void {
+    if (adapter !== "policy") return this.sampler.forgetVariant(adapter);
+    this.#state = "stepped";
+    if (moved) this.#mustMove = true;
   }
 
-  async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    return this.#inTurn(async () => {
-      this.#refuseWhileSampling("optimStep");
+  #score(read: "logprobs" | "values", rows: readonly TrainRow[], { adapter = "policy", signal }: OnAdapter): Promise<Float32Array[]> {
+    return scoreRows(this.#machine, rows, { ...this.#settings, read, variant: adapter, signal });
+  }
+
+  async logprobs(rows: readonly TrainRow[], options: OnAdapter = {}): Promise<readonly Float32Array[]> {
+    return this.#inTurn("logprobs", () => this.#score("logprobs", rows, options));
+  }
+
+  async values(rows: readonly TrainRow[], options: OnAdapter & { readonly adapter: string }): Promise<readonly Float32Array[]> {
+    return this.#inTurn("values", () => this.#score("values", rows, options));
+  }
+
+  async forwardBackward(batch: Batch, loss: Loss, { adapter = "policy", signal }: OnAdapter = {}): Promise<ForwardBackwardResult> {
+    const trainer = this.#adapters.trainer(adapter, "forwardBackward");
+    return this.#inTurn("forwardBackward", () => trainer.forwardBackward(batch, loss, signal));
+  }
+
+  async optimStep({ adapter = "policy", ...options }: AdamWOptions & { readonly adapter?: string }): Promise<OptimResult> {
+    const trainer = this.#adapters.trainer(adapter, "optimStep");
+    return this.#inTurn("optimStep", async () => {
+      this.#refuseWhileSampling("optimStep", adapter);
       const before = this.#state;
-      this.#state = "changing";
-      let stepped = false;
+      if (adapter === "policy") this.#state = "changing";
+      this.#writing = adapter;
+      let result: OptimResult | undefined;
       try {
-        const result = await this.trainer.optimStep(options);
-        stepped = result.type === "stepped";
-        this.#machine.pool.trim(keptFree);
-        if (result.type === "stepped" && result.gradNorm > 0 && options.learningRate > 0) this.#mustMove = true;
-        return result;
+        return (result = await trainer.optimStep(options));
       } finally {
-        this.#state = stepped ? "stepped" : before;
+        this.#state = before;
+        this.#writing = undefined;
+        this.#machine.pool.trim(keptFree);
+        if (result?.type === "stepped") this.#changed(adapter, { moved: result.gradNorm > 0 && options.learningRate > 0 });
       }
     });
+  }
+
+  addAdapter(name: string, options: AdapterOptions): void {
+    this.#atOnce("addAdapter", () => this.#adapters.add(name, options));
+  }
+
+  blendAdapter(from: string, to: string, keep: number): void {
+    this.#atOnce("blendAdapter", () => {
+      this.#refuseWhileSampling("blendAdapter", to);
+      if (this.#adapters.blend(from, to, keep)) this.#changed(to, { moved: false });
+    });
+  }
+
+  saveAdapter(name: string): Promise<void> {
+    throw new PolicyError(`saveAdapter ${name}: this engine writes no adapter folders`);
+  }
+
+  loadAdapter(name: string): Promise<void> {
+    throw new PolicyError(`loadAdapter ${name}: this engine reads no adapter folders`);
+  }
+
+  directions(adapter = "policy"): Directions {
+    const trainer = this.#adapters.trainer(adapter, "directions");
+    return {
+      takeGradient: () => this.#atOnce("takeGradient", () => trainer.takeGradient()),
+      move: (direction, scale) =>
+        this.#atOnce("move", () => {
+          this.#refuseWhileSampling("move", adapter);
+          if (trainer.move(direction, scale)) this.#changed(adapter, { moved: true });
+        }),
+    };
   }
 
   /**
@@ -169,56 +219,33 @@ export class LocalEngine implements Engine {
    * gradient and a rate above 0) the probe's log-probs must have moved. A publication that fails leaves the engine as it was: not sampling.
    */
   async publish(): Promise<PolicyVersion> {
-    return this.#inTurn(() => this.#publish());
+    return this.#inTurn("publish", () => this.#publish());
   }
 
   async #publish(): Promise<PolicyVersion> {
     this.#refuseWhileSampling("publish");
     const changed = this.#state === "stepped";
     this.sampler.forget();
-    if (this.#mustMove && this.#probe !== undefined) await checkMoved(this.trainer, this.#probe);
-    this.#probe = await takeProbe(this.sampler, this.trainer, { vocabulary: this.info.vocabulary, version: this.#version });
+    const read = (rows: readonly TrainRow[]): Promise<Float32Array[]> => this.#score("logprobs", rows, {});
+    if (this.#mustMove && this.#probe !== undefined) await checkMoved(read, this.#probe);
+    this.#probe = await takeProbe(this.sampler, read, { vocabulary: this.info.vocabulary, version: this.#version });
     if (changed) this.#version = (this.#version + 1) as PolicyVersion;
     this.#mustMove = false;
     this.#state = "published";
     return this.#version;
   }
 
-  values(): Promise<readonly Float32Array[]> {
-    throw noAdapters();
-  }
-
-  addAdapter(): void {
-    throw noAdapters();
-  }
-
-  blendAdapter(): void {
-    throw noAdapters();
-  }
-
-  saveAdapter(): Promise<void> {
-    throw noAdapters();
-  }
-
-  loadAdapter(): Promise<void> {
-    throw noAdapters();
-  }
-
-  directions(): Directions {
-    throw noAdapters();
-  }
-
-  /** Hash of the trained weights; equal hashes mean equal bits. */
+  /** Hash of the policy's trained weights; equal hashes mean equal bits. */
   weightsHash(): string {
     return hashOf(this.trainer.trainable);
   }
 
   async save(folder: string): Promise<void> {
-    await this.#inTurn(() => saveState(folder, { trainer: this.trainer, version: this.#version }));
+    await this.#inTurn("save", () => saveState(folder, { trainer: this.trainer, version: this.#version }));
   }
 
   async load(folder: string): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#inTurn("load", async () => {
       this.#refuseWhileSampling("load");
       const beforeWrite = (): void => {
         this.#refuseWhileSampling("load"); // a request may have come while the files were read
@@ -231,10 +258,17 @@ export class LocalEngine implements Engine {
     });
   }
 
-  async close(): Promise<void> {
+  /** Waits for work on weights, ends what is still being sampled with an error, and frees all memory. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     await this.#turn;
+    await this.sampler.stop();
     await this.#machine.programs.close();
-    await this.trainer.close();
+    this.#adapters.close();
     this.sampler.forget();
     this.#machine.pool.trim();
   }
@@ -243,5 +277,3 @@ export class LocalEngine implements Engine {
     await this.close();
   }
 }
-
-const noAdapters = (): PolicyError => new PolicyError("this engine has the policy's own weights alone");

@@ -14,22 +14,30 @@ export interface Selection {
   /** Index among the micro-batch's real rows. */
   readonly row: Int32Array;
   readonly rowCount: number;
+  /** Index among the micro-batch's units. */
+  readonly unit: Int32Array;
+  readonly unitCount: number;
 }
 
+/** A position after the last token has no target; it is given id 0, and only the scalar head may read it. */
 export function select(micro: MicroBatch): Selection {
   const source: number[] = [];
   const targets: number[] = [];
   const inverseTemperature: number[] = [];
   const row: number[] = [];
+  const unit: number[] = [];
+  const units = new Map<number, number>();
   let rowCount = 0;
   micro.slots.forEach((slot, b) => {
     if (slot === undefined) return;
     const start = b * micro.length - prefixOf(micro, b);
+    if (!units.has(slot.unit)) units.set(slot.unit, units.size);
     for (const t of slot.row.trained) {
       source.push(start + t - 1);
-      targets.push(slot.row.ids[t]!);
+      targets.push(slot.row.ids[t] ?? 0);
       inverseTemperature.push(1 / slot.row.temperature);
       row.push(rowCount);
+      unit.push(units.get(slot.unit)!);
     }
     rowCount++;
   });
@@ -39,7 +47,26 @@ export function select(micro: MicroBatch): Selection {
     inverseTemperature: Float32Array.from(inverseTemperature),
     row: Int32Array.from(row),
     rowCount,
+    unit: Int32Array.from(unit),
+    unitCount: units.size,
   };
+}
+
+/** Hidden states of the positions in `source`, [N, D], in a lent buffer. */
+export function gatherRows({ pool, model }: Machine, pass: Pass, source: Int32Array): HostTensor {
+  const width = model.architecture.hidden;
+  const out = pool.take([source.length, width]);
+  source.forEach((at, i) => out.floats.set(pass.hidden!.floats.subarray(at * width, (at + 1) * width), i * width));
+  return out;
+}
+
+/** dHidden[source[i]] += rows[i]. */
+export function addRows(dHidden: HostTensor, { rows, source }: { readonly rows: HostTensor; readonly source: Int32Array }): void {
+  const width = rows.shape[1]!;
+  const [target, added] = [dHidden.floats, rows.floats];
+  source.forEach((to, i) => {
+    for (let j = 0; j < width; j++) target[to * width + j] = target[to * width + j]! + added[i * width + j]!;
+  });
 }
 
 interface HeadOptions {
@@ -56,7 +83,7 @@ interface Chunk {
   readonly logits: HostTensor | undefined;
 }
 
-interface HeadResult {
+export interface HeadResult {
   readonly logprobs: Float32Array;
   readonly entropy: Float32Array | undefined;
   readonly chunks: readonly Chunk[];
@@ -70,7 +97,7 @@ export async function runHead(
   options: HeadOptions & { backward: boolean },
 ): Promise<HeadResult> {
   const { model, programs, pool } = machine;
-  const { hidden: width, vocabulary } = model.architecture;
+  const { vocabulary } = model.architecture;
   const count = selection.source.length;
   const save = options.backward && count * vocabulary * 4 <= options.logitBytes;
   const size = save ? Math.max(1, count) : Math.max(1, Math.floor(options.logitBytes / 2 / (vocabulary * 4)));
@@ -80,12 +107,7 @@ export async function runHead(
   const chunks: Chunk[] = [];
   for (let start = 0; start < count; start += size) {
     const end = Math.min(count, start + size);
-    const hidden = pool.take([end - start, width]);
-    for (let i = start; i < end; i++)
-      hidden.floats.set(
-        pass.hidden!.floats.subarray(selection.source[i]! * width, (selection.source[i]! + 1) * width),
-        (i - start) * width,
-      );
+    const hidden = gatherRows(machine, pass, selection.source.subarray(start, end));
     const feeds = {
       ...model.feeds(options.variant, "head"),
       hidden,
@@ -102,22 +124,19 @@ export async function runHead(
   return { logprobs, entropy, chunks, save };
 }
 
-/** Gradients of the log-probs (and entropy) -> dHidden [B * T, D], and the head's parameters' gradients, accumulated. */
+/** Adds the gradients of the log-probs (and entropy) into dHidden [B * T, D] and into the head's parameters' buffers. */
 export async function headBackward(
   machine: Machine,
-  { head, pass, selection }: { head: HeadResult; pass: Pass; selection: Selection },
+  { head, selection, dHidden }: { head: HeadResult; selection: Selection; dHidden: HostTensor },
   {
     dLogprobs,
     dEntropy,
     trainable,
     gradients,
   }: { dLogprobs: Float32Array; dEntropy: Float32Array | undefined; trainable: readonly string[]; gradients: Gradients },
-): Promise<HostTensor> {
-  const { model, programs, pool } = machine;
-  const width = model.architecture.hidden;
+): Promise<void> {
+  const { programs, pool } = machine;
   const program = await programs.headBackward({ entropy: dEntropy !== undefined, save: head.save, trainable });
-  const dHidden = pool.take(pass.hidden!.shape);
-  dHidden.floats.fill(0);
   const buffers = trainable.map((name) => [name, gradients.buffers.get(name)!] as const);
   const into = Object.fromEntries(buffers.map(([name, buffer]) => [`grad:${name}`, buffer]));
   const accumulators = Object.fromEntries(buffers.map(([name, buffer]) => [`acc:${name}`, buffer]));
@@ -127,14 +146,7 @@ export async function headBackward(
       ...(dEntropy === undefined ? {} : { dEntropy: floats(dEntropy.subarray(start, end)) }),
     };
     const result = await program.run({ ...feeds, ...accumulators, ...seeds, ...(logits === undefined ? {} : { logits }) }, { into, pool });
-    const rows = result["dHidden"]!.floats;
-    for (let i = start; i < end; i++)
-      addRow(dHidden.floats, selection.source[i]! * width, rows.subarray((i - start) * width, (i - start + 1) * width));
+    addRows(dHidden, { rows: result["dHidden"]!, source: selection.source.subarray(start, end) });
     pool.give(result["dHidden"], logits, feeds["hidden"]);
   }
-  return dHidden;
-}
-
-function addRow(target: Float32Array, at: number, row: Float32Array): void {
-  for (let j = 0; j < row.length; j++) target[at + j] = target[at + j]! + row[j]!;
 }

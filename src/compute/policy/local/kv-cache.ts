@@ -210,8 +210,8 @@ export class RetainedCaches {
     if (this.#entries.delete(entry)) this.#bytes -= entry.cache.bytes;
   }
 
-  clear(): void {
-    this.#entries.clear();
-    this.#bytes = 0;
+  /** Drops all entries, or those of one variant. */
+  clear(variant?: string): void {
+    for (const entry of this.#entries) if (variant === undefined || entry.variant === variant) this.#drop(entry);
   }
 }

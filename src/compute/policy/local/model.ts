@@ -2,10 +2,12 @@
 import { PolicyError, expected } from "../../../errors.ts";
 import { rotaryTables, type Architecture } from "../../models/architecture.ts";
 import type { LoraOptions } from "../../models/lora.ts";
+import { scalarHeadName } from "../../models/scalar-head.ts";
 import { HostTensor, type HostArray } from "../../tensor/host.ts";
 import type { HostTensors } from "../../tensor/program.ts";
 
-interface Adapter {
+export interface Adapter {
+  /** LoRA matrices and, if it has one, the scalar head. */
   readonly parameters: ReadonlyMap<string, HostTensor>;
   readonly lora: LoraOptions;
 }
@@ -50,6 +52,13 @@ export class LocalModel {
   loraOf(name: string): LoraOptions | undefined {
     const variant = this.variant(name);
     return variant.type === "lora" ? variant.adapter.lora : undefined;
+  }
+
+  /** Refuses a variant that has no scalar head. */
+  needScalarHead(name: string, where: string): void {
+    if (this.parametersOf(name).has(scalarHeadName)) return;
+    const remedy = "add the adapter with scalarHead: true";
+    throw new PolicyError(expected(where, "an adapter with a scalar head", `${name}, which has none`, remedy));
   }
 
   /** All parameters of a variant by full name. */

@@ -2,16 +2,19 @@
  * The compiled programs of a model. Training runs one pair of programs for all layers (weights are inputs), so that memory is
  * bounded by one layer's work; sampling runs the whole model in one call. Each is compiled on first use.
  */
+import type { Loss } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
-import { block, embed, head, sizes, type Residuals, type Weights } from "../../models/decoder.ts";
-import type { LoraOptions } from "../../models/lora.ts";
-import { loraShapes } from "../../models/lora.ts";
+import { block, embed, head, scalarHead, sizes, type Residuals, type Weights } from "../../models/decoder.ts";
+import { loraShapes, type LoraOptions } from "../../models/lora.ts";
 import { parameterShapes } from "../../models/parameters.ts";
+import { scalarHeadName } from "../../models/scalar-head.ts";
+import { AdamW } from "../../tensor/adamw.ts";
 import { addDim, mulDim, type Dim } from "../../tensor/dim.ts";
 import { gradients } from "../../tensor/gradients.ts";
 import type { Tensor } from "../../tensor/graph.ts";
 import * as o from "../../tensor/ops.ts";
 import { Program } from "../../tensor/program.ts";
+import { LossProgram } from "./loss-program.ts";
 import { sampleFromLogits } from "./sampling.ts";
 
 export interface BlockOptions {
@@ -29,6 +32,8 @@ const flat = mulDim(batch, sizes.tokens);
 export class Programs {
   readonly #architecture: Architecture;
   readonly #compiled = new Map<string, Promise<Program>>();
+  readonly #losses = new Map<string, Promise<LossProgram>>();
+  #adamw: Promise<AdamW> | undefined;
 
   constructor(architecture: Architecture) {
     this.#architecture = architecture;
@@ -152,6 +157,44 @@ export class Programs {
     };
   }
 
+  /** hidden [N, D] -> values [N]. */
+  valueForward(): Promise<Program> {
+    return this.#once("values", () => Program.compile({ values: this.#values().values }));
+  }
+
+  /** Gradient dValues [N] -> dHidden and, if the head is trained, its "grad:" of an "acc:". */
+  valueBackward(trained: boolean): Promise<Program> {
+    return this.#once(`values-backward/${trained}`, () => {
+      const { hidden, values, weight } = this.#values();
+      const seed = o.input("dValues", [sizes.selected]);
+      const [dHidden, dWeight] = gradients([{ tensor: values, seed }], [hidden, weight]);
+      return Program.compile({
+        dHidden: dHidden!,
+        ...(trained ? { [`grad:${scalarHeadName}`]: accumulated(scalarHeadName, dWeight!) } : {}),
+      });
+    });
+  }
+
+  #values(): { hidden: Tensor; values: Tensor; weight: Tensor } {
+    const a = this.#architecture;
+    const hidden = o.input("hidden", [sizes.selected, a.hidden]);
+    const weight = o.input(scalarHeadName, [1, a.hidden]);
+    const norms = new Map([...parameterShapes(a)].map(([name, shape]) => [name, o.input(name, shape)] as const));
+    return { hidden, weight, values: scalarHead(hidden, (name) => (name === scalarHeadName ? weight : norms.get(name)), a) };
+  }
+
+  /** A loss with its gradients, compiled once for each `key`. */
+  loss(loss: Loss): Promise<LossProgram> {
+    let program = this.#losses.get(loss.key);
+    if (program === undefined) this.#losses.set(loss.key, (program = LossProgram.compile(loss)));
+    return program;
+  }
+
+  adamw(): Promise<AdamW> {
+    this.#adamw ??= AdamW.compile();
+    return this.#adamw;
+  }
+
   /** ids [B, T], positions, mask, (past.i.keys, past.i.values) -> i.keys, i.values of every layer: prefill, without a head. */
   prefill({ past, lora }: { past: boolean; lora: LoraOptions | undefined }): Promise<Program> {
     return this.#once(`prefill/${past}/${loraKey(lora)}`, () => Program.compile(this.#model({ past, lora }).caches));
@@ -209,8 +252,10 @@ export class Programs {
   }
 
   async close(): Promise<void> {
-    for (const program of this.#compiled.values()) await (await program).close();
+    for (const program of [...this.#compiled.values(), ...this.#losses.values(), this.#adamw]) await (await program)?.close();
     this.#compiled.clear();
+    this.#losses.clear();
+    this.#adamw = undefined;
   }
 }
 

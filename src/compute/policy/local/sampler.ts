@@ -2,6 +2,7 @@
  * Continuous batching: sequences of all callers share one decoding loop; a finished one gives its place to a waiting one.
  * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
  */
+import { PolicyError } from "../../../errors.ts";
 import { uniform } from "../../../random.ts";
 import type { PolicyVersion, SampledSpan, SampleRequest } from "../../../types.ts";
 import { floats, HostTensor, integers } from "../../tensor/host.ts";
@@ -34,6 +35,7 @@ export class Sampler {
   #pending: Sequence[] = [];
   #active: Sequence[] = [];
   #loop: Promise<void> | undefined;
+  #stopped = false;
   /** Tokens sampled and prefilled, and seconds spent, since the start. */
   readonly stats = { sampled: 0, prefilled: 0, reused: 0, decodeSeconds: 0, prefillSeconds: 0 };
 
@@ -46,6 +48,11 @@ export class Sampler {
 
   get busy(): boolean {
     return this.#loop !== undefined;
+  }
+
+  /** Whether sequences of this variant are being sampled or wait. */
+  isSampling(variant: string): boolean {
+    return [...this.#active, ...this.#pending].some((sequence) => sequence.variant === variant);
   }
 
   async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
@@ -69,10 +76,22 @@ export class Sampler {
     this.#cache.clear();
   }
 
+  /** Forgets those of finished sequences of one variant, whose weights changed. */
+  forgetVariant(variant: string): void {
+    this.#retained.clear(variant);
+  }
+
+  /** Ends running and waiting sequences with an error; resolves when no array is in use any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#loop;
+  }
+
   async #run(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve)); // callers of the same moment share the first batch
     try {
       while (this.#pending.length + this.#active.length > 0) {
+        if (this.#stopped) throw new PolicyError("sample: the engine was closed before this sequence ended");
         this.#dropStale();
         await this.#admit();
         if (this.#active.length > 0) await this.#step();
@@ -195,32 +214,18 @@ export class Sampler {
     const { model, programs, pool } = this.#machine;
     const program = await programs.decode({ lora: model.loraOf(active[0]!.variant), greedy });
     const blocks = Math.ceil(model.architecture.vocabulary / blockSize(model.architecture.vocabulary));
+    const column = [active.length, 1];
     const results = await program.run(
       {
         ...model.feeds(active[0]!.variant, "all"),
         ...this.#cache.view(0, active.length),
-        ids: integers(
-          active.map(({ ids }) => ids.at(-1)!),
-          [active.length, 1],
-        ),
+        ids: integers(active.map(({ ids }) => ids.at(-1)!), column),
         positions: positionsOf(starts, 1),
         mask: causalMask(starts, 1, this.#cache.capacity),
-        inverseTemperature: floats(
-          active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)),
-          [active.length, 1],
-        ),
-        uniform: floats(
-          active.map(({ key, logprobs }) => uniform(key, logprobs.length)),
-          [active.length, 1],
-        ),
-        rowOffset: integers(
-          active.map((_, row) => row * blocks),
-          [active.length, 1],
-        ),
-        isGreedy: new HostTensor(
-          Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)),
-          [active.length, 1],
-        ),
+        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), column),
+        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), column),
+        rowOffset: integers(active.map((_, row) => row * blocks), column),
+        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), column),
       },
       { pool },
     );

@@ -1,13 +1,16 @@
-/** Training on a local model: gradients accumulated over micro-batches, then one AdamW update of the shared arrays. */
+/** Training one adapter (or all weights): gradients accumulated over micro-batches, then one AdamW update of the shared arrays. */
 import { PolicyError, expected } from "../../../errors.ts";
-import type { AdamWOptions, Batch, ForwardBackwardResult, Loss, OptimResult, TrainRow } from "../../../types.ts";
-import { AdamW, type AdamWState } from "../../tensor/adamw.ts";
+import type { AdamWOptions, Batch, ForwardBackwardResult, Loss, OptimResult } from "../../../types.ts";
+import type { AdamWState } from "../../tensor/adamw.ts";
 import { HostTensor } from "../../tensor/host.ts";
-import { release, runBackward, runForward, type Gradients, type Machine, type PassOptions } from "./forward.ts";
-import { headBackward, runHead, select, type Selection } from "./head.ts";
-import { LossProgram } from "./loss-program.ts";
-import { pack, type MicroBatch } from "./packing.ts";
+import { runBackward, runForward, type Gradients, type Machine, type Pass, type PassOptions } from "./forward.ts";
+import { headBackward, runHead, select, type HeadResult, type Selection } from "./head.ts";
+import type { LossProgram } from "./loss-program.ts";
 import { residualBytes } from "./memory.ts";
+import { pack, type MicroBatch } from "./packing.ts";
+import { checkFields, checkRows, gatherFields, scatter } from "./rows.ts";
+import { abortable } from "./scoring.ts";
+import { releaseValues, runValues, valueBackward, type ValueResult } from "./value-head.ts";
 
 export interface TrainerOptions {
   /** Padded tokens of one micro-batch. */
@@ -24,14 +27,25 @@ interface Moments {
   readonly second: HostTensor;
 }
 
+/** A micro-batch after its forward pass. */
+interface Forward {
+  readonly micro: MicroBatch;
+  readonly passes: { readonly prefix: Pass | undefined; readonly rows: Pass };
+  readonly selection: Selection;
+  readonly keep: PassOptions["keep"];
+  readonly head: HeadResult | undefined;
+  readonly values: ValueResult | undefined;
+}
+
+type LossResult = Awaited<ReturnType<LossProgram["run"]>>;
+
 export class Trainer {
   readonly #machine: Machine;
   readonly #options: TrainerOptions;
-  readonly #losses = new Map<string, LossProgram>();
-  #adamw: AdamW | undefined;
   #gradients: Map<string, HostTensor> | undefined;
-  /** Whether the buffers hold the gradients of a batch. */
+  /** Whether the buffers hold the gradients of a batch, and the losses that they are of, summed. */
   #held = false;
+  #heldLoss = 0;
   /** Trainable parameters by full name: the arrays that sampling reads too. */
   readonly trainable: ReadonlyMap<string, HostTensor>;
   readonly moments = new Map<string, Moments>();
@@ -56,49 +70,18 @@ export class Trainer {
     return { buffers: this.#gradients };
   }
 
-  /** Runs `body` under an abort signal. */
-  async #abortable<T>(signal: AbortSignal | undefined, body: () => Promise<T>): Promise<T> {
-    this.#machine.signal = signal;
-    try {
-      return await body();
-    } finally {
-      this.#machine.signal = undefined;
-    }
-  }
-
-  /** Log-probs of the trained positions, by row, under any variant of the weights. */
-  logprobs(rows: readonly TrainRow[], variant: string, signal?: AbortSignal): Promise<Float32Array[]> {
-    return this.#abortable(signal, () => this.#logprobs(rows, variant));
-  }
-
-  async #logprobs(rows: readonly TrainRow[], variant: string): Promise<Float32Array[]> {
-    checkRows(rows, this.#machine.model.architecture);
-    const results: Float32Array[] = [];
-    const units = unitsByPrompt(rows);
-    for (const micro of pack({ units, scalars: {} }, this.#options.microBatchTokens)) {
-      const passes = await runForward(this.#machine, micro, { variant, keep: "nothing" });
-      const selection = select(micro);
-      const head = await runHead(
-        this.#machine,
-        { pass: passes.rows, selection },
-        { variant, entropy: false, logitBytes: this.#options.logitBudget, backward: false },
-      );
-      scatter(micro, { values: head.logprobs, put: (unit, index, values) => (results[units[unit]!.from + index] = values) });
-      release(this.#machine.pool, passes.rows);
-    }
-    return results;
-  }
-
   /** Adds the gradients of `loss` over `batch` to those held. A failure or an abort on the way drops all that are held. */
   forwardBackward(batch: Batch, loss: Loss, signal?: AbortSignal): Promise<ForwardBackwardResult> {
-    return this.#abortable(signal, () => this.#forwardBackward(batch, loss));
+    return abortable(this.#machine, signal, () => this.#forwardBackward(batch, loss));
   }
 
   async #forwardBackward(batch: Batch, loss: Loss): Promise<ForwardBackwardResult> {
+    const { model, programs } = this.#machine;
+    const program = await programs.loss(loss);
+    if (program.reads.has("values")) model.needScalarHead(this.variant, `loss ${loss.key}`);
     const rows = batch.units.flatMap((unit) => unit.rows);
-    checkRows(rows, this.#machine.model.architecture);
-    const program = await this.#loss(loss);
-    checkFields(rows, program);
+    checkRows(rows, { ...model.architecture, end: !program.reads.has("logprobs") && !program.reads.has("entropy") });
+    checkFields(rows, program.fields);
     try {
       return await this.#overMicroBatches(batch, program);
     } catch (error) {
@@ -108,92 +91,107 @@ export class Trainer {
   }
 
   async #overMicroBatches(batch: Batch, program: LossProgram): Promise<ForwardBackwardResult> {
-    const logprobs = batch.units.map((unit) => new Array<Float32Array>(unit.rows.length));
+    const logprobs = batch.units.map((unit) => unit.rows.map((): Float32Array => new Float32Array(0)));
     const metrics: Record<string, number> = {};
     let [total, trained, processed] = [0, 0, 0];
     for (const micro of pack(batch, this.#options.microBatchTokens)) {
-      const result = await this.#microBatch(micro, { program, scalars: batch.scalars });
+      const forward = await this.#forward(micro, program);
+      const { selection, head } = forward;
+      const result = await program.run({
+        logprobs: head?.logprobs,
+        entropy: head?.entropy,
+        values: forward.values?.values,
+        ...selection,
+        fields: gatherFields(micro, program.fields, selection.row.length),
+        scalars: batch.scalars,
+      });
+      await this.#backward(forward, program, result);
       total += result.loss;
       for (const [name, value] of Object.entries(result.metrics)) metrics[name] = (metrics[name] ?? 0) + value;
-      scatter(micro, { values: result.logprobs, put: (unit, index, values) => (logprobs[unit]![index] = values) });
-      trained += result.logprobs.length;
+      if (head !== undefined) scatter(micro, { values: head.logprobs, put: (unit, index, values) => (logprobs[unit]![index] = values) });
+      trained += selection.row.length;
       processed += micro.slots.length * micro.length + micro.groups.length * micro.prefixLength;
     }
+    this.#heldLoss += total;
     return { loss: total, metrics, logprobs, tokens: { trained, processed } };
   }
 
-  async #microBatch(
-    micro: MicroBatch,
-    { program, scalars }: { program: LossProgram; scalars: Batch["scalars"] },
-  ): Promise<{ loss: number; metrics: Readonly<Record<string, number>>; logprobs: Float32Array }> {
-    const { variant, trainable } = this;
+  /** The layers, and of the two heads those that the loss reads. */
+  async #forward(micro: MicroBatch, { reads, slopes }: LossProgram): Promise<Forward> {
+    const { variant } = this;
     const machine = this.#machine;
     const fits = residualBytes(machine.model.architecture, micro) <= this.#options.residualBudget;
     const keep: PassOptions["keep"] = fits ? "residuals" : "inputs";
     const passes = await runForward(machine, micro, { variant, keep });
     const selection = select(micro);
-    const head = await runHead(
-      machine,
-      { pass: passes.rows, selection },
-      { variant, entropy: program.usesEntropy, logitBytes: this.#options.logitBudget, backward: true },
-    );
-    const fields = gatherFields(micro, program.fields, selection);
-    const loss = await program.run({
-      logprobs: head.logprobs,
-      entropy: head.entropy,
-      row: selection.row,
-      rowCount: selection.rowCount,
-      fields,
-      scalars,
-    });
+    const at = { pass: passes.rows, selection };
+    const backward = slopes.has("logprobs") || slopes.has("entropy");
+    const options = { variant, entropy: reads.has("entropy"), logitBytes: this.#options.logitBudget, backward };
+    const head = reads.has("logprobs") || reads.has("entropy") ? await runHead(machine, at, options) : undefined;
+    const values = reads.has("values") ? await runValues(machine, at, variant) : undefined;
+    return { micro, passes, selection, keep, head, values };
+  }
+
+  /** From the gradients of the readings back to those of the trainable parameters. */
+  async #backward({ passes, selection, keep, head, values }: Forward, { slopes }: LossProgram, seeds: LossResult): Promise<void> {
+    const { variant } = this;
+    const machine = this.#machine;
+    const { pool, model } = machine;
     const gradients = this.#gradientBuffers();
     this.#held = true;
-    const names = [...trainable.keys()];
-    const headNames = names.filter(
-      (name) => /^(finalNorm\.|head\.)/.test(name) || (machine.model.architecture.tied && name === "embed.weight"),
-    );
-    const seeds = { dLogprobs: loss.dLogprobs, dEntropy: loss.dEntropy };
-    const dHidden = await headBackward(machine, { head, pass: passes.rows, selection }, { ...seeds, trainable: headNames, gradients });
-    machine.pool.give(passes.rows.hidden);
+    const names = [...this.trainable.keys()];
+    const dHidden = pool.take(passes.rows.hidden!.shape);
+    dHidden.floats.fill(0);
+    if (head !== undefined && (slopes.has("logprobs") || slopes.has("entropy"))) {
+      const isHead = (name: string): boolean => /^(finalNorm\.|head\.)/.test(name) || (model.architecture.tied && name === "embed.weight");
+      await headBackward(machine, { head, selection, dHidden }, { ...seeds, trainable: names.filter(isHead), gradients });
+    }
+    if (values !== undefined && seeds.dValues !== undefined)
+      await valueBackward(machine, { head: values, selection, dHidden }, { dValues: seeds.dValues, gradients });
+    else if (values !== undefined) releaseValues(machine, values);
+    pool.give(passes.rows.hidden);
     passes.rows.hidden = undefined;
     const layerNames = names.filter((name) => name.startsWith("layers.0.")).map((name) => name.slice(9));
     await runBackward(machine, passes, { dHidden, keep, trainable: layerNames, variant, gradients });
-    return { loss: loss.loss, metrics: loss.metrics, logprobs: head.logprobs };
   }
 
-  async #loss(loss: Loss): Promise<LossProgram> {
-    let program = this.#losses.get(loss.key);
-    if (program === undefined) this.#losses.set(loss.key, (program = await LossProgram.compile(loss)));
-    return program;
-  }
-
-  /** One AdamW update with the held gradients, which are cleared. A non-finite gradient changes nothing and is named. */
+  /**
+   * One AdamW update with the held gradients, which are cleared. A gradient (named by its tensor) or a loss ("loss") that is
+   * not finite changes nothing.
+   */
   async optimStep(options: AdamWOptions): Promise<OptimResult> {
-    if (this.#gradients === undefined || !this.#held)
-      throw new PolicyError(expected("optimStep", "gradients from forwardBackward", "none"));
+    const held = this.#heldGradients("optimStep");
     let squared = 0;
-    for (const [name, { floats }] of this.#gradients) {
+    for (const [name, { floats }] of held) {
       const sum = sumOfSquares(floats);
-      if (!Number.isFinite(sum)) {
-        const value = floats.find((x) => !Number.isFinite(x)) ?? sum;
-        this.clearGradients();
-        return { type: "skipped", tensor: name, value };
-      }
+      if (!Number.isFinite(sum)) return this.#skip(name, floats.find((x) => !Number.isFinite(x)) ?? sum);
       squared += sum;
     }
+    if (!Number.isFinite(this.#heldLoss)) return this.#skip("loss", this.#heldLoss);
     const gradNorm = Math.sqrt(squared);
     const clipped = options.maxGradNorm > 0 && gradNorm > options.maxGradNorm;
-    this.#adamw ??= await AdamW.compile();
+    const adamw = await this.#machine.programs.adamw();
     const states = [...this.trainable].map(([name, weight]): AdamWState => {
       const { first, second } = this.#moment(name, weight);
       const decay = weight.shape.length > 1 ? options.weightDecay : 0;
-      return { weight: weight.floats, gradient: this.#gradients!.get(name)!.floats, first: first.floats, second: second.floats, decay };
+      return { weight: weight.floats, gradient: held.get(name)!.floats, first: first.floats, second: second.floats, decay };
     });
     const gradientScale = clipped ? options.maxGradNorm / (gradNorm + 1e-6) : 1;
     this.updates++;
-    await this.#adamw.step(states, { ...options, step: this.updates, gradientScale });
+    await adamw.step(states, { ...options, step: this.updates, gradientScale });
     this.clearGradients();
     return { type: "stepped", gradNorm, clipped };
+  }
+
+  #skip(tensor: string, value: number): OptimResult {
+    this.clearGradients();
+    return { type: "skipped", tensor, value };
+  }
+
+  #heldGradients(what: string): ReadonlyMap<string, HostTensor> {
+    if (this.#gradients === undefined || !this.#held)
+      throw new PolicyError(expected(what, "gradients from forwardBackward", "none"));
+    return this.#gradients;
   }
 
   #moment(name: string, { shape, data }: HostTensor): Moments {
@@ -212,87 +210,51 @@ export class Trainer {
     return held.floats.slice();
   }
 
+  /** All held gradients one after another, in the order of `trainable`; they are cleared. */
+  takeGradient(): Float32Array {
+    const held = this.#heldGradients("takeGradient");
+    const parts = [...this.trainable.keys()].map((name) => held.get(name)!.floats);
+    const flat = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      flat.set(part, at);
+      at += part.length;
+    }
+    this.clearGradients();
+    return flat;
+  }
+
+  /** weights += scale * direction, flat in the order of `trainable`; counted as an update unless nothing moves. */
+  move(direction: Float32Array, scale: number): boolean {
+    const size = [...this.trainable.values()].reduce((sum, { data }) => sum + data.length, 0);
+    if (direction.length !== size) throw new PolicyError(expected("move direction", `${size} numbers`, String(direction.length)));
+    const wrong = direction.findIndex((value) => !Number.isFinite(value));
+    if (wrong >= 0) throw new PolicyError(expected(`move direction[${wrong}]`, "a finite number", String(direction[wrong])));
+    if (!Number.isFinite(scale)) throw new PolicyError(expected("move scale", "a finite number", String(scale)));
+    if (scale === 0 || direction.every((value) => value === 0)) return false;
+    let at = 0;
+    for (const { floats } of this.trainable.values()) {
+      for (let i = 0; i < floats.length; i++) floats[i] = floats[i]! + scale * direction[at++]!;
+    }
+    this.updates++;
+    return true;
+  }
+
   clearGradients(): void {
     this.#held = false;
+    this.#heldLoss = 0;
     for (const { floats } of this.#gradients?.values() ?? []) floats.fill(0);
   }
 
-  async close(): Promise<void> {
-    for (const program of this.#losses.values()) await program.close();
-    await this.#adamw?.close();
-    this.#losses.clear();
+  /** Frees gradients and moments. */
+  close(): void {
     this.#gradients = undefined;
     this.moments.clear();
   }
-}
-
-/** Rows with the same prompt next to each other become one unit, so that the prompt is computed once. */
-function unitsByPrompt(rows: readonly TrainRow[]): { rows: TrainRow[]; from: number }[] {
-  const units: { rows: TrainRow[]; from: number }[] = [];
-  rows.forEach((row, i) => {
-    const last = units.at(-1);
-    const head = last?.rows[0];
-    const same =
-      head !== undefined && head.trained[0] === row.trained[0] && head.ids.subarray(0, head.trained[0]).every((id, t) => id === row.ids[t]);
-    if (same) last!.rows.push(row);
-    else units.push({ rows: [row], from: i });
-  });
-  return units;
-}
-
-function scatter(
-  micro: MicroBatch,
-  { values, put }: { values: Float32Array; put: (unit: number, index: number, values: Float32Array) => void },
-): void {
-  let at = 0;
-  for (const slot of micro.slots) {
-    if (slot === undefined) continue;
-    put(slot.unit, slot.index, values.slice(at, at + slot.row.trained.length));
-    at += slot.row.trained.length;
-  }
-}
-
-function gatherFields(micro: MicroBatch, names: readonly string[], selection: Selection): Map<string, Float32Array> {
-  const fields = new Map(names.map((name) => [name, new Float32Array(selection.source.length)]));
-  let at = 0;
-  for (const slot of micro.slots) {
-    if (slot === undefined) continue;
-    for (const [name, values] of fields) values.set(slot.row.fields[name]!, at);
-    at += slot.row.trained.length;
-  }
-  return fields;
 }
 
 function sumOfSquares(values: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i]! * values[i]!;
   return sum;
-}
-
-/** Refuses rows that cannot be trained on: too long, unknown ids, nothing trained, positions out of order. */
-function checkRows(rows: readonly TrainRow[], { context, vocabulary }: { context: number; vocabulary: number }): void {
-  rows.forEach(({ ids, trained, temperature }, i) => {
-    const where = `training row ${i}`;
-    if (ids.length > context) throw new PolicyError(expected(where, `at most ${context} tokens (the model's context)`, String(ids.length)));
-    if (trained.length === 0) throw new PolicyError(expected(where, "at least one trained token", "0"));
-    const wrong = ids.findIndex((id) => id < 0 || id >= vocabulary);
-    if (wrong >= 0) throw new PolicyError(expected(`${where} position ${wrong}`, `a token id below ${vocabulary}`, String(ids[wrong])));
-    trained.forEach((t, j) => {
-      if (t < 1 || t >= ids.length || (j > 0 && t <= trained[j - 1]!))
-        throw new PolicyError(expected(`${where} trained[${j}]`, `an increasing position in 1..${ids.length - 1}`, String(t)));
-    });
-    if (!(temperature > 0)) throw new PolicyError(expected(`${where} temperature`, "above 0", String(temperature)));
-  });
-}
-
-function checkFields(rows: readonly TrainRow[], program: LossProgram): void {
-  rows.forEach(({ fields, trained }, i) => {
-    for (const name of program.fields) {
-      const length = fields[name]?.length;
-      if (length !== trained.length)
-        throw new PolicyError(
-          expected(`training row ${i} field ${name}`, `${trained.length} values, one for each trained token`, String(length ?? "none")),
-        );
-    }
-  });
 }
