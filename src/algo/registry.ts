@@ -1,6 +1,5 @@
 /** The algorithms that a configuration can name. An algorithm is added by its file, a line here and one in index.ts. */
-import type { z } from "zod";
-import type { Algorithm, OfflineAlgorithm } from "../types.ts";
+import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import { cispo } from "./cispo.ts";
 import { dapo } from "./dapo.ts";
 import { dppo } from "./dppo.ts";
@@ -31,12 +30,8 @@ export const algorithms = [
   dppo,
 ] as const;
 
-type Config = (typeof algorithms)[number]["config"];
-/** What a configuration says of an algorithm, with every default filled in. */
-type AlgorithmSettings = z.output<Config>;
-
 /** The algorithm that checked settings name. */
-export function openAlgorithm({ name, ...settings }: AlgorithmSettings): Algorithm | OfflineAlgorithm {
+export function openAlgorithm({ name, ...settings }: JsonObject & { readonly name: string }): Algorithm | OfflineAlgorithm {
   const factory = algorithms.find(({ id }) => id === name)!;
   return (factory as (options: object) => Algorithm | OfflineAlgorithm)(settings);
 }

@@ -1,7 +1,7 @@
 /** The plan: what a configuration means in completions, tokens, passes over the data and memory, said before any model loads. */
 import { openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { JsonObject } from "../types.ts";
+import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import { type TrainConfig, planHash } from "./config.ts";
 
 /** Sizes that are known from a model's config file and from the environment's task lists. */
@@ -40,7 +40,11 @@ export interface Plan {
 }
 
 /** Throws a ConfigError if the configuration and the facts do not fit. */
-export function plan(config: TrainConfig, facts: PlanFacts): Plan {
+export function plan(
+  config: TrainConfig,
+  facts: PlanFacts,
+  algorithm: Algorithm | OfflineAlgorithm = openAlgorithm(config.algo),
+): Plan {
   const { rollout, train } = config;
   if (facts.trainTasks < 1)
     throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
@@ -49,7 +53,7 @@ export function plan(config: TrainConfig, facts: PlanFacts): Plan {
       expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"),
     );
   }
-  const completionsPerStep = rollout.tasksPerStep * samplesOf(config);
+  const completionsPerStep = rollout.tasksPerStep * (algorithm.kind === "sampled" ? algorithm.groupSize : 1);
   const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   return {
     hash: planHash(config),
@@ -83,7 +87,8 @@ function memory(config: TrainConfig, facts: PlanFacts, completions: number): Pla
 /** The plan as a few lines for people. */
 export function planLines(config: TrainConfig, made: Plan): string[] {
   const { rollout, train } = config;
-  const group = samplesOf(config) > 1 ? ` x ${samplesOf(config)} samples` : "";
+  const samples = made.completionsPerStep / rollout.tasksPerStep;
+  const group = samples > 1 ? ` x ${samples} samples` : "";
   const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
   const { weights, optimiser, activations, cache, total } = made.memoryBytes;
   const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
@@ -108,10 +113,4 @@ function count(value: number): string {
 
 function gigabytes(bytes: number): string {
   return bytes < 1e8 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
-}
-
-/** Samples of one task; examples that are given are taken one by one. */
-function samplesOf({ algo }: TrainConfig): number {
-  const algorithm = openAlgorithm(algo);
-  return algorithm.kind === "sampled" ? algorithm.groupSize : 1;
 }

@@ -9,7 +9,8 @@ import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { Env } from "../types.ts";
+import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
+import { attachModels, type AttachedModels } from "./attach.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
@@ -22,6 +23,13 @@ import { trainSync } from "./sync.ts";
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
   readonly env?: Env;
+  /** An algorithm of one's own, in place of one that a configuration can name. Its settings are a part of the run's hash. */
+  readonly algorithm?: Algorithm;
+  /**
+   * Called when the policy is open and before a checkpoint is read into it: adds adapters to its engine (a reward model's) and says
+   * what they are used for.
+   */
+  readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
   readonly runsFolder?: string;
   readonly resume?: boolean;
   readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
@@ -33,17 +41,20 @@ export interface TrainResult {
   readonly steps: number;
   /** The last held-out evaluation of this process. */
   readonly evaluation: Evaluation | undefined;
+  /** Why the run ended before its last step, if it did. */
+  readonly stopped?: string;
 }
 
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
 ): Promise<TrainResult> {
-  const config = parseTrainConfig(input);
+  const config = parseTrainConfig(input, own === undefined ? {} : { algorithm: own });
+  const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
-  checkSources(config, environment);
-  const made = plan(config, await checkedFacts(config, environment, signal));
+  checkSources(config, algorithm, environment);
+  const made = plan(config, await checkedFacts(config, environment, signal), algorithm);
   observer.onPlan?.(config, made);
   await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
   for (const note of run.notes) observer.onNote?.(note);
@@ -51,9 +62,8 @@ export async function train(
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
     return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
   }
-  const algorithm = openAlgorithm(config.algo);
-  const reference = algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false);
-  await using policy = await openTrainable(config, { run, reference });
+  const { policy: opened, models } = await openTrainable(config, { run, algorithm, ...(attach === undefined ? {} : { attach }) });
+  await using policy = opened;
   const context = {
     config,
     policy,
@@ -62,14 +72,15 @@ export async function train(
     ...(environment === undefined ? {} : { env: environment }),
     ...(signal === undefined ? {} : { signal }),
   };
-  const evaluation = await (algorithm.kind === "offline"
-    ? trainOffline({
-        ...context,
-        algorithm,
-        rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength),
-      })
-    : trainSync({ ...context, env: environment!, algorithm }));
-  return { folder: run.folder, steps: run.lastStep, evaluation };
+  const result =
+    algorithm.kind === "offline"
+      ? { evaluation: await trainOffline({ ...context, algorithm, rows: dialoguesOf(config, policy) }) }
+      : await trainSync({ ...context, ...models, env: environment!, algorithm });
+  return { folder: run.folder, steps: run.lastStep, ...result };
+}
+
+function dialoguesOf({ data }: TrainConfig, { renderer, engine }: OpenedPolicy): ReturnType<typeof readDialogues> {
+  return readDialogues(data!, renderer, engine.info.contextLength);
 }
 
 /** LoRA settings by our own names. */
@@ -79,8 +90,11 @@ function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
-function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefined): void {
-  const { kind, name } = openAlgorithm(algo);
+function checkSources(
+  { data, env: named }: TrainConfig,
+  { kind, name }: Algorithm | OfflineAlgorithm,
+  env: Env | undefined,
+): void {
   if (kind === "offline" && data === undefined) {
     throw new ConfigError(expected("data", `a JSONL file of examples, which ${name} trains on`, "nothing"));
   }
@@ -95,21 +109,32 @@ function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefi
   }
 }
 
+interface OpenOptions {
+  readonly run: Run;
+  readonly algorithm: Algorithm | OfflineAlgorithm;
+  readonly attach?: TrainOptions["attach"];
+}
+
 /** Opens the model with the run's weights. A new run whose model does not open leaves its name free for the next attempt. */
-async function openTrainable(config: TrainConfig, { run, reference }: { run: Run; reference: boolean }): Promise<OpenedPolicy> {
+async function openTrainable(
+  config: TrainConfig,
+  { run, algorithm, attach }: OpenOptions,
+): Promise<{ policy: OpenedPolicy; models: AttachedModels }> {
   const lora = loraOf(config.model);
   let policy: OpenedPolicy | undefined;
   try {
     policy = await openPolicy(config.model.path, {
       train: lora === undefined ? { type: "full" } : { type: "lora", lora },
-      reference,
+      reference: algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false),
       seed: config.seed,
       microBatchTokens: config.train.microBatchTokens,
       maxRows: config.rollout.concurrency,
     });
+    const models = (await attach?.(policy)) ?? {};
+    if (algorithm.kind === "sampled") attachModels(policy.engine, { config, algorithm, models });
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
     else await policy.engine.publish();
-    return policy;
+    return { policy, models };
   } catch (cause) {
     await policy?.[Symbol.asyncDispose]();
     await run.discard();

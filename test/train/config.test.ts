@@ -25,8 +25,10 @@ function changed(path: string, value: Json): Json {
     "algo.reduction": "constant",
     "algo.scale": "none",
     "optim.schedule": "cosine",
+    "train.onCollapse": "stop",
   };
   if (path in words) return words[path] ?? null;
+  if (path === "train.referenceDecay") return 0.9;
   if (typeof value === "string") return `${value}2`;
   if (typeof value === "boolean") return !value;
   if (Array.isArray(value)) return value.slice(1);
@@ -84,10 +86,10 @@ test("the default learning rate follows the method and the adapter", () => {
 });
 
 test("each key, changed, changes the hash", () => {
-  const config = parseTrainConfig(least);
+  const config = parseTrainConfig({ ...least, algo: { name: "grpo", klCoef: 0.1 } });
   const fixed = ["model.adapter", "algo.name"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(37);
+  expect(paths.length).toBe(40);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
@@ -102,7 +104,8 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints",
+    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints, " +
+      "onCollapse, resetReferenceEvery, referenceDecay",
   ],
   [
     "a key of another algorithm",

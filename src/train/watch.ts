@@ -1,0 +1,64 @@
+/** The live detectors of a run, and what is done when one of them speaks: a note, an end, or an end with the last good weights. */
+import type { Group } from "../types.ts";
+import { CollapseDetector, healthOf, type Collapse, type Health } from "./collapse.ts";
+import type { RunContext } from "./keep.ts";
+import { dropCheckpointsAfter, readCheckpoint } from "./record/checkpoint.ts";
+import { SignalDetector, signalOf, type SignalMeasures } from "./signal.ts";
+
+interface Observed {
+  readonly signals: SignalMeasures;
+  readonly health: Health;
+  /** The run ends with this step. */
+  readonly ends: boolean;
+}
+
+export class Watch {
+  readonly #context: RunContext;
+  readonly #signal: SignalDetector;
+  readonly #detector: CollapseDetector;
+  #collapse: Collapse | undefined;
+
+  constructor(context: RunContext) {
+    const { config, run } = context;
+    this.#context = context;
+    this.#signal = new SignalDetector(config.rollout.maxTokens);
+    this.#detector = new CollapseDetector(run.resumedFrom?.manifest.extra["collapse"]);
+  }
+
+  /** What the detectors remember, for the checkpoint. */
+  get state(): CollapseDetector["state"] {
+    return this.#detector.state;
+  }
+
+  /** Throws if the grader fails; notes what else is wrong. */
+  observe({ step, groups, kl }: { readonly step: number; readonly groups: readonly Group[]; readonly kl: number | undefined }): Observed {
+    const { observer, config } = this.#context;
+    const signals = signalOf(groups);
+    const health = healthOf(groups, kl);
+    const warning = this.#signal.observe(signals);
+    if (warning !== undefined) observer.onNote?.(warning);
+    this.#collapse = this.#detector.observe(step, health);
+    if (this.#collapse !== undefined && config.train.onCollapse === "warn") {
+      observer.onNote?.(`step ${step}: the policy may be collapsing: ${this.#collapse.sign}`);
+    }
+    return { signals, health, ends: this.#collapse !== undefined && config.train.onCollapse !== "warn" };
+  }
+
+  /** Called when the step is committed and `observe` said that it is the last: why, and what the run's weights now are. */
+  async end(step: number): Promise<string> {
+    const { run, config, policy, observer } = this.#context;
+    const { sign, since } = this.#collapse!;
+    const reason = `stopped after step ${step}: ${sign}`;
+    const stopped = config.train.onCollapse === "stop" ? `${reason}; the weights are those of this step` : `${reason}; ${await back()}`;
+    observer.onNote?.(stopped);
+    return stopped;
+
+    async function back(): Promise<string> {
+      await dropCheckpointsAfter(run.folder, since - 1, "collapsed");
+      const { checkpoint } = await readCheckpoint(run);
+      if (checkpoint === null) return "no checkpoint was written before it began; lower train.checkpointEvery";
+      await policy.engine.load(checkpoint.folder);
+      return `back at the weights of step ${checkpoint.manifest.step}, the last checkpoint before it began`;
+    }
+  }
+}
