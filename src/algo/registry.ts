@@ -7,12 +7,14 @@ import { drGrpo } from "./dr-grpo.ts";
 import { grpo } from "./grpo.ts";
 import { gspo } from "./gspo.ts";
 import { maxrl } from "./maxrl.ts";
+import { ppo } from "./ppo.ts";
 import { reinforce } from "./reinforce.ts";
 import { reinforcePlusPlus } from "./reinforce-plus-plus.ts";
 import { reinforcePlusPlusBaseline } from "./reinforce-plus-plus-baseline.ts";
 import { remax } from "./remax.ts";
 import { rloo } from "./rloo.ts";
 import { sft } from "./sft.ts";
+import { trpo } from "./trpo.ts";
 
 export const algorithms = [
   grpo,
@@ -28,6 +30,8 @@ export const algorithms = [
   cispo,
   maxrl,
   dppo,
+  ppo,
+  trpo,
 ] as const;
 
 /** The algorithm that checked settings name. */

@@ -155,10 +155,11 @@ function refusals({ name, ...settings }: JsonObject & { readonly name: string })
 
 /** Keys that are right alone and make no sense together. */
 function crossChecks(
-  { model, optim: { warmupSteps }, train }: Omit<Resolved, "algo">,
+  { model, optim: given, train }: Omit<Resolved, "algo">,
   algorithm: Algorithm | OfflineAlgorithm,
 ): string[] {
   const { steps, resetReferenceEvery, referenceDecay } = train;
+  const { warmupSteps } = given;
   const problems: string[] = [];
   const refuse = (...parts: Parameters<typeof expected>): void => void problems.push(expected(...parts));
   if (warmupSteps >= steps) {
@@ -173,6 +174,11 @@ function crossChecks(
     const want = `"lora" with algo.name ${name}, whose ${beside} is an adapter on the same base`;
     refuse("model.adapter", want, '"full"', 'set model.adapter to "lora"');
   }
+  if (critic !== undefined && critic.warmupSteps >= steps) {
+    const remedy = "the policy would never be trained";
+    refuse("algo.criticWarmupSteps", `fewer than train.steps (${steps})`, String(critic.warmupSteps), remedy);
+  }
+  if (trustRegion !== undefined) problems.push(...unusedOptim(given, name));
   const moving = [["resetReferenceEvery", resetReferenceEvery], ["referenceDecay", referenceDecay]] as const;
   const hasReference = sampled && algorithm.needs?.includes("reference") === true;
   for (const [key, value] of moving.filter(([, value]) => value > 0)) {
@@ -183,6 +189,14 @@ function crossChecks(
     refuse("train.resetReferenceEvery and train.referenceDecay", "one of them to be 0", `${resetReferenceEvery} and ${referenceDecay}`);
   }
   return problems;
+}
+
+/** Keys of AdamW that are not as they are by default; a trust region takes its own step. */
+function unusedOptim(given: Resolved["optim"], name: string): string[] {
+  const usual: Readonly<Record<string, unknown>> = optim.parse({});
+  return Object.entries(given).flatMap(([key, value]) =>
+    value === usual[key] ? [] : [expected(`optim.${key}`, `nothing with algo.name ${name}, which takes no AdamW step`, show(value), "leave it out")],
+  );
 }
 
 function explain(issue: z.core.$ZodIssue): string[] {

@@ -135,7 +135,8 @@ export class StepKeeper {
 
 /** A trust region in which no step was found leaves the weights as they were. */
 function refusedStep({ trust }: UpdateResult): string | undefined {
-  return trust?.accepted === false ? "no step within the trust region improves the surrogate" : undefined;
+  if (trust === undefined || trust.accepted) return undefined;
+  return trust.gradNorm === 0 ? "no group has a gradient" : "no step within the trust region improves the surrogate";
 }
 
 /** What was not finite, if no optimiser step of the update took effect. */

@@ -63,8 +63,21 @@ export function plan(
     steps: train.steps,
     epochs: (rollout.tasksPerStep * train.steps) / facts.trainTasks,
     evalTasks: train.evalEvery === 0 ? 0 : Math.min(train.evalTasks, facts.testTasks),
-    memoryBytes: memory(config, facts, completionsPerStep),
+    memoryBytes: memory(config, { ...facts, ...besides(algorithm, facts) }, completionsPerStep),
   };
+}
+
+interface Besides {
+  /** Numbers of adapters beside the policy, and bytes of their gradients and moments. */
+  readonly adapters: number;
+  readonly optimised: number;
+}
+
+/** A critic is an adapter of the policy's size that is trained like it; a line search has a copy with a gradient alone. */
+function besides(algorithm: Algorithm | OfflineAlgorithm, { trainable }: PlanFacts): Besides {
+  const { critic, trustRegion } = algorithm.kind === "sampled" ? algorithm : {};
+  const [valued, searched] = [critic === undefined ? 0 : trainable, trustRegion === undefined ? 0 : trainable];
+  return { adapters: valued + searched, optimised: 12 * valued + 4 * searched };
 }
 
 /**
@@ -72,11 +85,11 @@ export function plan(
  * (about 12 x hidden + 6 x intermediate numbers a token and layer) and three arrays of logits. Cache: every concurrent episode
  * at its limit. An estimate for planning, not a bound.
  */
-function memory(config: TrainConfig, facts: PlanFacts, completions: number): Plan["memoryBytes"] {
+function memory(config: TrainConfig, facts: PlanFacts & Besides, completions: number): Plan["memoryBytes"] {
   const { rollout, train } = config;
   const tokens = Math.min(train.microBatchTokens, facts.contextLength * completions);
-  const weights = 4 * facts.parameters;
-  const optimiser = 12 * facts.trainable;
+  const weights = 4 * (facts.parameters + facts.adapters);
+  const optimiser = 12 * facts.trainable + facts.optimised;
   const activations = 4 * tokens * (facts.layers * (12 * facts.hidden + 6 * facts.intermediate) + 3 * facts.vocabulary);
   const row = Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   const cache = 4 * Math.min(rollout.concurrency, completions) * row * facts.layers * facts.cachePerTokenLayer;
