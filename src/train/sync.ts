@@ -9,7 +9,7 @@ import { trainCritic } from "./critic.ts";
 import { gatherEvidence } from "./evidence.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { StepKeeper } from "./keep.ts";
-import { moveReference } from "./reference.ts";
+import { moveReference } from "./moving-reference.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import { batchOptions, recordOf, rolloutOptions, StepClock, updateOptions, type SyncRun } from "./sync-options.ts";
 import { updateMetrics, updatePolicy } from "./update.ts";
