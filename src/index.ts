@@ -36,7 +36,7 @@ export { openTokenizer, type Tokenizer } from "./compute/text/tokenizer.ts";
 /** Graph functions, for losses. */
 export * as ops from "./compute/tensor/ops.ts";
 
-export { grpo, sft } from "./algo/index.ts";
+export { defineAlgorithm, defineOffline, grpo, sft } from "./algo/index.ts";
 export type * from "./algo/index.ts";
 export { dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
 export type * from "./env/kit.ts";

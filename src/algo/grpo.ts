@@ -1,41 +1,39 @@
 /**
- * GRPO (Shao et al. 2024, arXiv:2402.03300): reward minus the group's mean, clipped ratio, no critic. Options give Dr. GRPO
- * (scale "none", reduction "constant"; arXiv:2503.20783) and DAPO's clip-higher and token mean (arXiv:2503.14476). Deviations:
- * the deviation carries no epsilon (groups without variance are found by comparing rewards), and the KL term is off by default.
+ * GRPO (Shao et al. 2024, arXiv:2402.03300): reward minus the group's mean, clipped ratio, no critic. Defaults are those of TRL's
+ * GRPOTrainer. Deviations: the deviation carries no epsilon (groups without variance are found by comparing rewards), and the KL
+ * term is off by default.
  */
-import { ConfigError, expected } from "../errors.ts";
 import * as o from "../compute/tensor/ops.ts";
+import { flag, oneOf, real, whole } from "../config-fields.ts";
 import { broadcastCredit } from "../loop/advantage/broadcast.ts";
-import { groupAdvantages, scoresOf, type GroupScale } from "../loop/advantage/group.ts";
-import { klEstimate, type KlEstimator } from "../loop/loss/kl.ts";
+import { groupAdvantages, groupScales, scoresOf } from "../loop/advantage/group.ts";
+import { klEstimate, klEstimators, type KlEstimator } from "../loop/loss/kl.ts";
 import { clippedSurrogate } from "../loop/loss/surrogate.ts";
-import type { Algorithm, Loss, Reduction } from "../types.ts";
+import type { Loss } from "../types.ts";
+import { defineAlgorithm } from "./define.ts";
+import { reductions, sampledRates } from "./settings.ts";
 
-export interface GrpoOptions {
-  readonly groupSize?: number;
-  /** The ratio is clipped to [1 - clipLow, 1 + clipHigh]. */
-  readonly clipLow?: number;
-  readonly clipHigh?: number;
-  /** Weight of KL(policy || reference) in the loss; 0 needs no reference. */
-  readonly klCoef?: number;
-  readonly klEstimator?: KlEstimator;
-  readonly reduction?: Reduction;
-  readonly scale?: GroupScale;
-  readonly maskTruncated?: boolean;
-  readonly epochsPerBatch?: number;
-}
-
-export function grpo({
-  groupSize = 8, clipLow = 0.2, clipHigh = 0.2, klCoef = 0, klEstimator = "k3", reduction = "token-mean",
-  scale = "group-sample-std", maskTruncated = false, epochsPerBatch = 1,
-}: GrpoOptions = {}): Algorithm {
-  if (!(groupSize >= 2))
-    throw new ConfigError(expected("algo.groupSize", "at least 2 for grpo", String(groupSize), "a group baseline needs >= 2 samples"));
-  return {
-    name: "grpo",
-    paper: "arXiv:2402.03300",
+export const grpo = defineAlgorithm({
+  name: "grpo",
+  paper: "arXiv:2402.03300",
+  config: {
+    groupSize: whole({ min: 2, max: 4096 }, 8, "samples of one task; group baseline needs >= 2 samples"),
+    /** Ratios are clipped to [1 - clipLow, 1 + clipHigh]; DAPO's clip-higher is 0.28. */
+    clipLow: real({ above: 0, max: 1 }, 0.2, "lower clip of the ratio"),
+    clipHigh: real({ above: 0, max: 100 }, 0.2, "upper clip of the ratio"),
+    /** Weight of KL(policy || reference) in the loss; 0 needs no reference pass. Others use 0.001 (verl, SkyRL). */
+    klCoef: real({ min: 0, max: 100 }, 0, "weight of the KL term; 0 turns it off"),
+    /** As a loss, k2 has the gradient of KL(policy || reference); k3 has that of the reverse; k1 has none in expectation. */
+    klEstimator: oneOf(klEstimators, "k3", "estimator of the KL term"),
+    reduction: reductions("token-mean"),
+    /** "none" is Dr. GRPO; sample std divides by n - 1. */
+    scale: oneOf(groupScales, "group-sample-std", "what centred rewards are divided by"),
+    maskTruncated: flag(false, "whether cut completions are left out of the loss"),
+    epochsPerBatch: whole({ min: 1, max: 64 }, 1, "optimiser steps taken on one batch"),
+  },
+  build: ({ groupSize, scale, klCoef, reduction, maskTruncated, epochsPerBatch, ...clip }) => ({
     groupSize,
-    settings: { groupSize, clipLow, clipHigh, klCoef, klEstimator, reduction, scale, maskTruncated, epochsPerBatch },
+    learningRate: sampledRates,
     needs: klCoef > 0 ? ["reference"] : [],
     reduction,
     maskTruncated,
@@ -46,17 +44,19 @@ export function grpo({
         const advantages_G = groupAdvantages(scoresOf(members.map(({ verdict }) => verdict)), scale);
         return members.map(({ trajectory }, i) => (advantages_G[i] === null ? null : broadcastCredit(trajectory, advantages_G[i]!)));
       }),
-    loss: grpoLoss({ clipLow, clipHigh, klCoef, klEstimator }),
-  };
+    loss: grpoLoss({ ...clip, klCoef }),
+  }),
+});
+
+interface GrpoLossSettings {
+  readonly clipLow: number;
+  readonly clipHigh: number;
+  readonly klCoef: number;
+  readonly klEstimator: KlEstimator;
 }
 
 /** sum(weight x (surrogate + klCoef x KL)); metrics are means over the step's tokens. */
-export function grpoLoss({
-  clipLow,
-  clipHigh,
-  klCoef,
-  klEstimator,
-}: Required<Pick<GrpoOptions, "clipLow" | "clipHigh" | "klCoef" | "klEstimator">>): Loss {
+export function grpoLoss({ clipLow, clipHigh, klCoef, klEstimator }: GrpoLossSettings): Loss {
   return {
     key: `grpo/${clipLow}/${clipHigh}/${klCoef}/${klEstimator}`,
     build: (x) => {

@@ -1,3 +1,4 @@
 /** The algorithms: for `import … from "flywheel/algo"`. */
-export { grpo, type GrpoOptions } from "./grpo.ts";
-export { sft, type SftOptions, type SupervisedAlgorithm } from "./sft.ts";
+export { defineAlgorithm, defineOffline, type AlgorithmFactory } from "./define.ts";
+export { grpo } from "./grpo.ts";
+export { sft } from "./sft.ts";

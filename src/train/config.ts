@@ -3,9 +3,10 @@
  * anything is loaded; every accepted key is part of the hash that a resumed run must equal.
  */
 import { z } from "zod";
-import { ConfigError } from "../errors.ts";
+import { algorithms, openAlgorithm } from "../algo/registry.ts";
+import { ConfigError, expected } from "../errors.ts";
 import type { JsonObject } from "../types.ts";
-import { flag, listOf, namedOptions, oneOf, real, show, text, whole } from "./config-fields.ts";
+import { listOf, namedOptions, oneOf, real, show, text, whole } from "../config-fields.ts";
 import { fingerprint } from "./record/fingerprint.ts";
 
 /** The matrices of a transformer block that LoRA can adapt. */
@@ -23,33 +24,12 @@ const lora = z.strictObject({
 });
 const full = z.strictObject({ path, adapter: z.literal("full") });
 
-const reduction = oneOf(["token-mean", "sequence-mean", "constant"], "token-mean", "what the summed loss is divided by");
-const epochsPerBatch = whole({ min: 1, max: 64 }, 1, "optimiser steps taken on one batch");
-
-/** Defaults are those of TRL's GRPOTrainer (8 samples, clip 0.2, no KL term, group sample std, one pass, loss over all tokens). */
-const grpo = z.strictObject({
-  name: z.literal("grpo"),
-  groupSize: whole({ min: 2, max: 4096 }, 8, "samples of one task; group baseline needs >= 2 samples"),
-  /** Ratios are clipped to [1 - clipLow, 1 + clipHigh]; DAPO's clip-higher is 0.28. */
-  clipLow: real({ above: 0, max: 1 }, 0.2, "lower clip of the ratio"),
-  clipHigh: real({ above: 0, max: 100 }, 0.2, "upper clip of the ratio"),
-  /** Weight of KL(policy || reference) in the loss; 0 needs no reference pass. Others use 0.001 (verl, SkyRL). */
-  klCoef: real({ min: 0, max: 100 }, 0, "weight of the KL term; 0 turns it off"),
-  /** As a loss, k2 has the gradient of KL(policy || reference); k3 has that of the reverse; k1 has none in expectation. */
-  klEstimator: oneOf(["k1", "k2", "k3"], "k3", "estimator of the KL term"),
-  /** All tokens of the step, each completion alone, or tokensPerStep-independent maxTokens (Dr. GRPO). */
-  reduction,
-  /** "none" is Dr. GRPO; sample std divides by n - 1. */
-  scale: oneOf(["none", "group-sample-std", "group-population-std"], "group-sample-std", "what centred rewards are divided by"),
-  /** Leaves completions that were cut by a limit out of the loss and out of its divisor. */
-  maskTruncated: flag(false, "whether cut completions are left out of the loss"),
-  epochsPerBatch,
-});
-
-const sft = z.strictObject({
-  name: z.literal("sft"),
-  reduction: oneOf(["token-mean", "sequence-mean"], "token-mean", "what the summed loss is divided by"),
-});
+/** One shape an algorithm, from its own file. */
+const algo = z.discriminatedUnion(
+  "name",
+  algorithms.map(({ config }) => config) as unknown as readonly [(typeof algorithms)[number]["config"]],
+  { error: (issue) => choiceProblem(issue.input, "name", algorithms.map(({ id }) => id)) },
+);
 
 const rollout = z.strictObject({
   tasksPerStep: whole({ min: 1, max: 65_536 }, 8, "prompts of one step"),
@@ -99,7 +79,7 @@ const inputSchema = z.strictObject({
   env: namedOptions("which environment, with its own options").optional(),
   /** Dialogues for supervised fine-tuning: a JSONL file of `{"messages": [...], "tools": [...]}`. */
   data: text(/\S/, "a JSONL file of dialogues", "what sft trains on").optional(),
-  algo: z.discriminatedUnion("name", [grpo, sft], { error: (issue) => choiceProblem(issue.input, "name", ["grpo", "sft"]) }),
+  algo: algo,
   rollout: rollout.prefault({}),
   optim: optim.prefault({}),
   train: train.prefault({}),
@@ -114,7 +94,7 @@ export type TrainConfig = Omit<Resolved, "optim"> & { readonly optim: Resolved["
 const SECTIONS: Readonly<Record<string, readonly string[]>> = {
   "": Object.keys(inputSchema.shape),
   model: Object.keys(lora.shape),
-  algo: [...new Set([...Object.keys(grpo.shape), ...Object.keys(sft.shape)])],
+  algo: [...new Set(algorithms.flatMap(({ config }) => Object.keys(config.shape)))],
   rollout: Object.keys(rollout.shape),
   optim: Object.keys(optim.shape),
   train: Object.keys(train.shape),
@@ -144,19 +124,14 @@ export function configJson(config: TrainConfig): JsonObject {
 }
 
 function defaultLearningRate({ algo, model: { adapter } }: Resolved): number {
-  if (algo.name === "sft") return adapter === "lora" ? 2e-4 : 2e-5;
-  return adapter === "lora" ? 1e-5 : 1e-6;
+  return openAlgorithm(algo).learningRate[adapter];
 }
 
-function crossChecks(config: Resolved): string[] {
-  const {
-    optim: { warmupSteps },
-    train: { steps },
-  } = config;
-  if (warmupSteps < steps) return [];
-  return [
-    `optim.warmupSteps: expected fewer than train.steps (${steps}), got ${warmupSteps}; the full learning rate would never be reached`,
-  ];
+function crossChecks({ algo: { name, ...settings }, optim: { warmupSteps }, train: { steps } }: Resolved): string[] {
+  const refuse = algorithms.find(({ id }) => id === name)!.refuse as (settings: object) => readonly string[];
+  const want = `fewer than train.steps (${steps})`;
+  const late = expected("optim.warmupSteps", want, String(warmupSteps), "the full learning rate would never be reached");
+  return [...refuse(settings), ...(warmupSteps < steps ? [] : [late])];
 }
 
 function explain(issue: z.core.$ZodIssue): string[] {

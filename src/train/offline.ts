@@ -5,14 +5,13 @@ import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { ConfigError, expected, messageOf } from "../errors.ts";
 import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../loop/batch/dialogue.ts";
 import { tasksOfStep } from "../loop/prompt/order.ts";
-import type { Message, TaskSource } from "../types.ts";
-import type { SupervisedAlgorithm } from "../algo/sft.ts";
+import type { Message, OfflineAlgorithm, TaskSource } from "../types.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { StepKeeper, type RunContext } from "./keep.ts";
 import { updatePolicy, updateMetrics } from "./update.ts";
 
 interface OfflineRun extends RunContext {
-  readonly algorithm: SupervisedAlgorithm;
+  readonly algorithm: OfflineAlgorithm;
   readonly rows: readonly EncodedDialogue[];
 }
 

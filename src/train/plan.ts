@@ -1,4 +1,5 @@
 /** The plan: what a configuration means in completions, tokens, passes over the data and memory, said before any model loads. */
+import { openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { JsonObject } from "../types.ts";
 import { type TrainConfig, planHash } from "./config.ts";
@@ -40,7 +41,7 @@ export interface Plan {
 
 /** Throws a ConfigError if the configuration and the facts do not fit. */
 export function plan(config: TrainConfig, facts: PlanFacts): Plan {
-  const { rollout, train, algo } = config;
+  const { rollout, train } = config;
   if (facts.trainTasks < 1)
     throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
   if (rollout.maxTokens >= facts.contextLength) {
@@ -48,7 +49,7 @@ export function plan(config: TrainConfig, facts: PlanFacts): Plan {
       expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"),
     );
   }
-  const completionsPerStep = rollout.tasksPerStep * (algo.name === "grpo" ? algo.groupSize : 1);
+  const completionsPerStep = rollout.tasksPerStep * samplesOf(config);
   const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   return {
     hash: planHash(config),
@@ -81,8 +82,8 @@ function memory(config: TrainConfig, facts: PlanFacts, completions: number): Pla
 
 /** The plan as a few lines for people. */
 export function planLines(config: TrainConfig, made: Plan): string[] {
-  const { rollout, algo, train } = config;
-  const group = algo.name === "grpo" ? ` x ${algo.groupSize} samples` : "";
+  const { rollout, train } = config;
+  const group = samplesOf(config) > 1 ? ` x ${samplesOf(config)} samples` : "";
   const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
   const { weights, optimiser, activations, cache, total } = made.memoryBytes;
   const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
@@ -107,4 +108,10 @@ function count(value: number): string {
 
 function gigabytes(bytes: number): string {
   return bytes < 1e8 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+}
+
+/** Samples of one task; examples that are given are taken one by one. */
+function samplesOf({ algo }: TrainConfig): number {
+  const algorithm = openAlgorithm(algo);
+  return algorithm.kind === "sampled" ? algorithm.groupSize : 1;
 }

@@ -3,14 +3,13 @@
  * read; the preflight grades reference answers before anything is sampled.
  */
 import { join } from "node:path";
-import { grpo } from "../algo/grpo.ts";
-import { sft } from "../algo/sft.ts";
+import { openAlgorithm } from "../algo/registry.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
 import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { Algorithm, Env } from "../types.ts";
+import type { Env } from "../types.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
@@ -52,9 +51,9 @@ export async function train(
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
     return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
   }
-  const { algo } = config;
-  const algorithm = algo.name === "grpo" ? grpoOf(algo) : undefined;
-  await using policy = await openTrainable(config, { run, reference: algorithm?.needs?.includes("reference") ?? false });
+  const algorithm = openAlgorithm(config.algo);
+  const reference = algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false);
+  await using policy = await openTrainable(config, { run, reference });
   const context = {
     config,
     policy,
@@ -63,18 +62,14 @@ export async function train(
     ...(environment === undefined ? {} : { env: environment }),
     ...(signal === undefined ? {} : { signal }),
   };
-  const evaluation = await (algo.name === "sft"
+  const evaluation = await (algorithm.kind === "offline"
     ? trainOffline({
         ...context,
-        algorithm: sft({ reduction: algo.reduction }),
+        algorithm,
         rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength),
       })
-    : trainSync({ ...context, env: environment!, algorithm: algorithm! }));
+    : trainSync({ ...context, env: environment!, algorithm }));
   return { folder: run.folder, steps: run.lastStep, evaluation };
-}
-
-function grpoOf({ name: _, ...options }: Extract<TrainConfig["algo"], { name: "grpo" }>): Algorithm {
-  return grpo(options);
 }
 
 /** LoRA settings by our own names. */
@@ -85,13 +80,16 @@ function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
 function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefined): void {
-  if (algo.name === "sft" && data === undefined) {
-    throw new ConfigError(expected("data", "a JSONL file of dialogues, which sft trains on", "nothing"));
+  const { kind, name } = openAlgorithm(algo);
+  if (kind === "offline" && data === undefined) {
+    throw new ConfigError(expected("data", `a JSONL file of examples, which ${name} trains on`, "nothing"));
   }
-  if (algo.name === "grpo" && data !== undefined) {
-    throw new ConfigError(expected("data", "nothing with grpo, which trains on what it samples", data, "leave it out"));
+  if (kind === "sampled" && data !== undefined) {
+    throw new ConfigError(expected("data", `nothing with ${name}, which trains on what it samples`, data, "leave it out"));
   }
-  if (algo.name === "grpo" && env === undefined) throw new ConfigError(expected("env", "an environment, which grpo samples in", "nothing"));
+  if (kind === "sampled" && env === undefined) {
+    throw new ConfigError(expected("env", `an environment, which ${name} samples in`, "nothing"));
+  }
   if (env !== undefined && named !== undefined && named.name !== env.name) {
     throw new ConfigError(expected("env.name", `"${env.name}", the environment that was handed in`, `"${named.name}"`));
   }

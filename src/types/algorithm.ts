@@ -1,5 +1,5 @@
 /** PLUG-IN 2: algorithms, and the parts that they may bring. */
-import type { Group, JsonObject, Trajectory } from "./episode.ts";
+import type { Group, JsonObject } from "./episode.ts";
 import type { Batch, Credit, CreditContext, Engine, Loss } from "./training.ts";
 
 // -------------------------------------------------------------------------------------------------------- algorithm
@@ -33,15 +33,27 @@ export interface TrustRegion {
   readonly backtracks: number;
 }
 
+/** By what is trained: all weights, or a low-rank adapter. */
+export interface LearningRates {
+  readonly full: number;
+  readonly lora: number;
+}
+
 /** PLUG-IN 2. Which advantage, which loss, vetted defaults; one short file each. Members with `?` are off if left out. */
 export interface Algorithm {
+  readonly kind: "sampled";
   readonly name: string;
   readonly paper: string;
   /** Samples per task; group baselines need at least 2. */
   readonly groupSize: number;
   /** Resolved settings, for the plan and its hash. */
   readonly settings: JsonObject;
-  /** Parts of `Evidence` that credit or loss read ("reference" and "trainer" are also fields of the batch), and greedy answers. */
+  /** Step sizes of AdamW where a configuration names none. */
+  readonly learningRate: LearningRates;
+  /**
+   * Parts of `Evidence` that credit or loss read, and greedy answers. "reference" is also a field of the batch; with "trainer" the
+   * field "old" has the trainer's log-probs and "sampler" the sampler's.
+   */
   readonly needs?: readonly ("reference" | "trainer" | "turnScores" | "greedy")[];
   readonly reduction: Reduction;
   /** Completions cut by a limit are left out of the loss and of its divisor. */
@@ -63,9 +75,11 @@ export interface Algorithm {
 
 /** Learns from examples that are given, not sampled. Which field of a batch row means what is said where `examples` are encoded. */
 export interface OfflineAlgorithm {
+  readonly kind: "offline";
   readonly name: string;
   readonly paper: string;
   readonly settings: JsonObject;
+  readonly learningRate: LearningRates;
   /** dialogues: assistant turns; pairs: chosen and rejected; labels: good or bad answers; steps: labelled steps of a solution. */
   readonly examples: "dialogues" | "pairs" | "labels" | "steps";
   /** The adapter that is trained: the policy, or a model with a scalar head. */

@@ -1,6 +1,6 @@
 /** Credit -> Batch -> Gradients -> Weights: what is trained on, and the engine that does it. */
 import type { Tensor } from "../compute/tensor/graph.ts";
-import type { JsonObject, PolicyVersion, SampledSpan, Trajectory } from "./episode.ts";
+import type { PolicyVersion, SampledSpan, Trajectory } from "./episode.ts";
 
 // ------------------------------------------------------------------------------------------------ credit and batch
 

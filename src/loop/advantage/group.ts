@@ -1,7 +1,8 @@
 /** Group baselines: what a sample's reward is worth beside the other samples of the same task. */
 import type { Finite, Verdict } from "../../types.ts";
 
-export type GroupScale = "none" | "group-sample-std" | "group-population-std";
+export const groupScales = ["none", "group-sample-std", "group-population-std"] as const;
+export type GroupScale = (typeof groupScales)[number];
 
 /** Rewards this close together are equal; decided on the rewards, never on a computed deviation, which rounding makes non-zero. */
 const equalWithin = 1e-9;

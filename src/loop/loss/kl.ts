@@ -6,7 +6,8 @@
 import type { Tensor } from "../../compute/tensor/graph.ts";
 import * as o from "../../compute/tensor/ops.ts";
 
-export type KlEstimator = "k1" | "k2" | "k3";
+export const klEstimators = ["k1", "k2", "k3"] as const;
+export type KlEstimator = (typeof klEstimators)[number];
 
 /** [N] per token: k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d. */
 export function klEstimate(logprobs: Tensor, reference: Tensor, estimator: KlEstimator): Tensor {

@@ -47,7 +47,8 @@ test("a group of which one member is left has no baseline: advantage 0, no NaN, 
 });
 
 test("groups of one are refused before anything is sampled", () => {
-  const message = "algo.groupSize: expected at least 2 for grpo, got 1; a group baseline needs >= 2 samples";
+  const range = "an integer of at least 2 and at most 4096";
+  const message = `algo.groupSize: expected ${range}, got 1; samples of one task; group baseline needs >= 2 samples`;
   expect(() => grpo({ groupSize: 1 })).toThrow(new ConfigError(message));
 });
 

@@ -1,6 +1,6 @@
 /** Fields of the closed configuration: each refuses what it is not, naming what was expected, what was found and what it is for. */
 import { z } from "zod";
-import type { JsonObject } from "../types.ts";
+import type { JsonObject } from "./types.ts";
 
 interface Range {
   readonly above?: number;
