@@ -46,9 +46,9 @@ export const ppo = defineAlgorithm({
     ...stability,
     ...correction,
   },
-  refuse: (settings) => {
+  refuse: (settings, defaults) => {
     const { klControl, klRewardCoef } = settings;
-    const problems = refusals(settings, ppo.config.parse({ name: "ppo" }));
+    const problems = refusals(settings, defaults);
     if (klControl === "adaptive" && klRewardCoef === 0)
       problems.push("algo.klControl and algo.klRewardCoef: there is no KL in the reward to control; give klRewardCoef or set klControl to fixed");
     for (const [key, value] of Object.entries(adaptive))

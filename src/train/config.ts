@@ -62,6 +62,8 @@ const train = z.strictObject({
   checkpointEvery: whole({ min: 1, max: 999_999 }, 10, "steps between checkpoints"),
   evalEvery: whole({ min: 0, max: 999_999 }, 10, "steps between held-out evaluations; 0 turns them off"),
   evalTasks: whole({ min: 1, max: 1_000_000 }, 64, "held-out tasks of one evaluation (all, if there are fewer)"),
+  /** Offline runs: the last examples of `data`, which are evaluated at `evalEvery` and never trained on. */
+  evalRows: whole({ min: 0, max: 1_000_000 }, 0, "examples kept for evaluation, from the end of the data"),
   keepCheckpoints: whole({ min: 1, max: 10_000 }, 2, "newest checkpoints kept, besides the best"),
   /** Signs: entropy, repetition, length, growth of KL (src/train/collapse.ts). */
   onCollapse: oneOf(["warn", "stop", "rollback"], "warn", "what is done when the policy falls apart"),
@@ -82,8 +84,8 @@ const inputSchema = z.strictObject({
     z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) }),
   ),
   env: namedOptions("which environment, with its own options").optional(),
-  /** Dialogues for supervised fine-tuning: a JSONL file of `{"messages": [...], "tools": [...]}`. */
-  data: text(/\S/, "a JSONL file of dialogues", "what sft trains on").optional(),
+  /** Examples that are trained on: dialogues, pairs, labelled answers or labelled steps, as the algorithm says. */
+  data: text(/\S/, "a JSONL file of examples", "what offline algorithms train on").optional(),
   algo: algo,
   rollout: rollout.prefault({}),
   optim: optim.prefault({}),
@@ -178,6 +180,12 @@ function crossChecks(
     const remedy = "the policy would never be trained";
     refuse("algo.criticWarmupSteps", `fewer than train.steps (${steps})`, String(critic.warmupSteps), remedy);
   }
+  if (sampled && train.evalRows > 0) {
+    const want = `nothing with ${name}, whose evaluation samples held-out tasks`;
+    refuse("train.evalRows", want, String(train.evalRows), "leave it out; see train.evalTasks");
+  }
+  if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
+    refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
   if (trustRegion !== undefined) problems.push(...unusedOptim(given, name));
   const moving = [["resetReferenceEvery", resetReferenceEvery], ["referenceDecay", referenceDecay]] as const;
   const hasReference = sampled && algorithm.needs?.includes("reference") === true;

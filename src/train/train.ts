@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
+import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
 import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
@@ -17,7 +18,10 @@ import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
-import { readDialogues, trainOffline } from "./offline.ts";
+import { readExamples, type Example } from "./examples.ts";
+import { addLearners } from "./learners.ts";
+import { trainOffline } from "./offline.ts";
+import { isPrecomputed } from "./reference.ts";
 import { trainSync } from "./sync.ts";
 
 export interface TrainOptions {
@@ -74,13 +78,13 @@ export async function train(
   };
   const result =
     algorithm.kind === "offline"
-      ? { evaluation: await trainOffline({ ...context, algorithm, rows: dialoguesOf(config, policy) }) }
+      ? { evaluation: await trainOffline({ ...context, algorithm, examples: examplesOf(config, algorithm, policy) }) }
       : await trainSync({ ...context, ...models, env: environment!, algorithm });
   return { folder: run.folder, steps: run.lastStep, ...result };
 }
 
-function dialoguesOf({ data }: TrainConfig, { renderer, engine }: OpenedPolicy): ReturnType<typeof readDialogues> {
-  return readDialogues(data!, renderer, engine.info.contextLength);
+function examplesOf({ data }: TrainConfig, algorithm: OfflineAlgorithm, { renderer, engine }: OpenedPolicy): readonly Example[] {
+  return readExamples(data!, algorithm, { renderer, contextLength: engine.info.contextLength });
 }
 
 /** LoRA settings by our own names. */
@@ -121,17 +125,20 @@ async function openTrainable(
   { run, algorithm, attach }: OpenOptions,
 ): Promise<{ policy: OpenedPolicy; models: AttachedModels }> {
   const lora = loraOf(config.model);
+  const offline = algorithm.kind === "offline";
+  const reference = offline ? algorithm.needsReference && !isPrecomputed(algorithm) : (algorithm.needs?.includes("reference") ?? false);
   let policy: OpenedPolicy | undefined;
   try {
     policy = await openPolicy(config.model.path, {
       train: lora === undefined ? { type: "full" } : { type: "lora", lora },
-      reference: algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false),
+      reference,
       seed: config.seed,
       microBatchTokens: config.train.microBatchTokens,
       maxRows: config.rollout.concurrency,
     });
     const models = (await attach?.(policy)) ?? {};
     if (algorithm.kind === "sampled") attachModels(policy.engine, { config, algorithm, models });
+    else addLearners(policy.engine, algorithm, config);
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
     else await policy.engine.publish();
     return { policy, models };
@@ -157,7 +164,7 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
       await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
     }
     return {
-      trainTasks: config.data === undefined ? (source?.size ?? 0) : readDialogues(config.data, renderer, a.context).length,
+      trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),
       testTasks: config.train.evalEvery === 0 || env === undefined ? 0 : env.tasks("test").size,
       contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
       hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
@@ -165,4 +172,13 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
   } finally {
     await files.close();
   }
+}
+
+/** Examples that are trained on: all but the held-out ones. */
+function trainedExamples({ data, algo, train: { evalRows } }: TrainConfig, renderer: ChatRenderer, contextLength: number): number {
+  const algorithm = openAlgorithm(algo);
+  if (data === undefined || algorithm.kind !== "offline") return 0;
+  const { length } = readExamples(data, algorithm, { renderer, contextLength });
+  if (length > evalRows) return length - evalRows;
+  throw new ConfigError(expected("train.evalRows", `fewer than the ${length} examples of ${data}`, String(evalRows)));
 }
