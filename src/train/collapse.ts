@@ -35,7 +35,7 @@ export function healthOf(groups: readonly Group[], kl: number | undefined): Heal
   const logprobs = completions.flatMap((spans) => spans.flatMap((span) => span.logprobs));
   const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : values.reduce((a, b) => a + b, 0) / values.length);
   return {
-    entropy: -mean(logprobs),
+    entropy: 0 - mean(logprobs),
     repetition: mean(completions.map(repetitionOf)),
     length: mean(completions.map((spans) => spans.reduce((sum, { ids }) => sum + ids.length, 0))),
     ...(kl === undefined ? {} : { kl }),

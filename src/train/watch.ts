@@ -1,5 +1,5 @@
 /** The live detectors of a run, and what is done when one of them speaks: a note, an end, or an end with the last good weights. */
-import type { Group } from "../types.ts";
+import type { Algorithm, Group } from "../types.ts";
 import { CollapseDetector, healthOf, type Collapse, type Health } from "./collapse.ts";
 import type { RunContext } from "./keep.ts";
 import { dropCheckpointsAfter, readCheckpoint } from "./record/checkpoint.ts";
@@ -12,13 +12,19 @@ interface Observed {
   readonly ends: boolean;
 }
 
+type Watched = RunContext & { readonly algorithm: Pick<Algorithm, "critic" | "settings"> };
+
+/** Steps in a row with mostly cut episodes, after which a critic that stands in for their scores is told of. */
+const patience = 3;
+
 export class Watch {
-  readonly #context: RunContext;
+  readonly #context: Watched;
   readonly #signal: SignalDetector;
   readonly #detector: CollapseDetector;
   #collapse: Collapse | undefined;
+  #mostlyCut = 0;
 
-  constructor(context: RunContext) {
+  constructor(context: Watched) {
     const { config, run } = context;
     this.#context = context;
     this.#signal = new SignalDetector(config.rollout.maxTokens);
@@ -37,11 +43,21 @@ export class Watch {
     const health = healthOf(groups, kl);
     const warning = this.#signal.observe(signals);
     if (warning !== undefined) observer.onNote?.(warning);
+    this.#mostlyCut = signals.truncated > 0.5 ? this.#mostlyCut + 1 : 0;
+    if (this.#mostlyCut === patience && this.#scoresUnused) {
+      const remedy = "raise rollout.maxTokens or rollout.maxTurns, or set algo.cutEpisodes to score";
+      observer.onNote?.(`most episodes were cut by a limit, and the critic's value stands in place of their scores; ${remedy}`);
+    }
     this.#collapse = this.#detector.observe(step, health);
     if (this.#collapse !== undefined && config.train.onCollapse === "warn") {
       observer.onNote?.(`step ${step}: the policy may be collapsing: ${this.#collapse.sign}`);
     }
     return { signals, health, ends: this.#collapse !== undefined && config.train.onCollapse !== "warn" };
+  }
+
+  get #scoresUnused(): boolean {
+    const { critic, settings } = this.#context.algorithm;
+    return critic !== undefined && settings["cutEpisodes"] === "bootstrap";
   }
 
   /** Called when the step is committed and `observe` said that it is the last: why, and what the run's weights now are. */
