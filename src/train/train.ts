@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { grpo } from "../algo/grpo.ts";
 import { sft } from "../algo/sft.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
-import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
+import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
@@ -77,10 +77,8 @@ function grpoOf({ name: _, ...options }: Extract<TrainConfig["algo"], { name: "g
   return grpo(options);
 }
 
-/** LoRA settings by our own names. */
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
-  if (model.adapter !== "lora") return undefined;
-  return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
+  return model.adapter === "lora" ? loraOptions(model) : undefined;
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
