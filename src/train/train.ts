@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
-import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
+import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
@@ -72,10 +72,8 @@ export async function train(
   return { folder: run.folder, steps: run.lastStep, evaluation };
 }
 
-/** LoRA settings by our own names. */
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
-  if (model.adapter !== "lora") return undefined;
-  return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
+  return model.adapter === "lora" ? loraOptions(model) : undefined;
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
