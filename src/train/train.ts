@@ -14,6 +14,7 @@ import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput }
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
+import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
 import { readDialogues, trainOffline } from "./offline.ts";
@@ -45,7 +46,14 @@ export async function train(
   checkSources(config, environment);
   const made = plan(config, await checkedFacts(config, environment, signal));
   observer.onPlan?.(config, made);
-  await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
+  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
+  await using run = await openRun({
+    folder: join(runsFolder, config.name),
+    config: configJson(config),
+    plan: planJson(made),
+    inputs,
+    resume,
+  });
   for (const note of run.notes) observer.onNote?.(note);
   if (run.lastStep >= config.train.steps) {
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
