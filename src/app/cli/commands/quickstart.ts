@@ -1,5 +1,5 @@
 /** `flywheel quickstart`: trains the shipped model to use tools, with GRPO and a verifiable reward, and shows what it learned. */
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { train } from "../../../train/train.ts";
 import { closing, opening } from "../quickstart/messages.ts";
@@ -8,6 +8,7 @@ import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { wholeOption } from "../ui/numbers.ts";
 import { shownPath } from "../ui/places.ts";
+import { tellStopped } from "../ui/stopped.ts";
 import { trainView } from "../ui/train-view.ts";
 
 interface Given {
@@ -34,8 +35,9 @@ async function run(given: Given, services: CliServices): Promise<void> {
   const { cwd, stdout, stderr, environment, signal } = services;
   const json = given.json === true;
   const runsFolder = resolve(cwd, given.runs);
+  const name = freeName(runsFolder);
   const config = quickstartConfig({
-    name: freeName(runsFolder),
+    name,
     path: shippedModel(),
     steps: Math.max(1, given.maxSteps),
     seed: given.seed,
@@ -51,6 +53,13 @@ async function run(given: Given, services: CliServices): Promise<void> {
     if (json) return void stdout.write(`${JSON.stringify({ before: before?.success, after: after?.success, seconds, steps })}\n`);
     const paint = painter(wantsColour(stdout, environment));
     stdout.write(`${closing({ before: before!, after: after!, seconds, folder: shownPath(cwd, folder), paint }).join("\n")}\n`);
+  } catch (cause) {
+    view.end();
+    const folder = join(runsFolder, name);
+    const runs = given.runs === "runs" ? [] : ["--runs", given.runs];
+    const resume = ["flywheel", "train", shownPath(cwd, join(folder, "config.json")), ...runs, "--resume"];
+    await tellStopped({ folder, resume, json }, services);
+    throw cause;
   } finally {
     view.end();
   }
