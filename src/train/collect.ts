@@ -1,5 +1,6 @@
 /** Prompt, rollout and reward of one step: every task's samples, graded; one faulty member never stops the others. */
 import { playEpisode, type Policy } from "../loop/rollout/episode.ts";
+import { Lockstep } from "../loop/rollout/lockstep.ts";
 import { runPool } from "../loop/rollout/pool.ts";
 import { scoreTrajectory } from "../loop/reward/score.ts";
 import type { Env, Group, Scored, Task } from "../types.ts";
@@ -15,6 +16,8 @@ export interface CollectOptions {
   readonly maxTurns: number;
   readonly concurrency: number;
   readonly deadlineSeconds: number;
+  /** "lockstep": turns are sampled together, so that the result does not depend on how long tools take. */
+  readonly pace?: "free" | "lockstep";
   readonly signal?: AbortSignal;
   /** Called after each graded rollout. */
   readonly onRollout?: (done: number, total: number) => void;
@@ -29,12 +32,16 @@ export async function collectGroups(
   const { groupSize, seed, stage, step } = options;
   const total = tasks.length * groupSize;
   let done = 0;
+  const together = options.pace === "lockstep" ? new Lockstep() : undefined;
   const jobs = tasks.flatMap((task, place) => {
     const repeat = tasks.slice(0, place).filter(({ id }) => id === task.id).length;
     return Array.from({ length: groupSize }, (_, sample) => async (signal: AbortSignal): Promise<Scored> => {
       const address = { seed, stage, step, sample, repeat };
-      const trajectory = await playEpisode(env, task, { ...options, policy, address, signal });
-      const scored = await scoreTrajectory(env.reward, trajectory, { signal });
+      const play = async (player: Policy): Promise<Scored> => {
+        const trajectory = await playEpisode(env, task, { ...options, policy: player, address, signal });
+        return scoreTrajectory(env.reward, trajectory, { signal });
+      };
+      const scored = await (together === undefined ? play(policy) : together.run(place * groupSize + sample, policy, play));
       options.onRollout?.(++done, total);
       return scored;
     });

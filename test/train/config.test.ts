@@ -87,7 +87,7 @@ test("each key, changed, changes the hash", () => {
   const config = parseTrainConfig(least);
   const fixed = ["model.adapter", "algo.name"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(37);
+  expect(paths.length).toBe(38);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
