@@ -122,7 +122,8 @@ test("through composed rewards: a weighted format is told, the same format as a 
     for (let t = 0; t < 40; t++) {
       const members = Array.from({ length: 10 }, async (_, i): Promise<Scored> => {
         const content = i < 1 + Math.floor((9 * t) / 39) ? "form" : "";
-        return { trajectory: answerOf(3), verdict: await reward({ task: QUESTION, messages: [{ role: "assistant", content }], turns: [] }) };
+        const verdict = await reward({ task: QUESTION, messages: [{ role: "assistant", content }], turns: [] });
+        return { trajectory: answerOf(3), verdict };
       });
       all.push([groupOf(await Promise.all(members))]);
     }
