@@ -10,6 +10,7 @@ import { noEvidence } from "./evidence.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { StepKeeper, type RunContext } from "./keep.ts";
 import { encodeRollout } from "./record/trajectory-codec.ts";
+import { RewardPartsDetector } from "./reward-parts.ts";
 import { SignalDetector, signalOf } from "./signal.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import { updatePolicy } from "./update.ts";
@@ -25,6 +26,7 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
   const { seed, rollout, optim } = config;
   const source = env.tasks("train");
   const detector = new SignalDetector(rollout.maxTokens);
+  const partsDetector = new RewardPartsDetector();
   const keeper = new StepKeeper(sync);
   const abort = signal === undefined ? {} : { signal };
   await keeper.start();
@@ -46,8 +48,8 @@ export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> 
     const credits = algorithm.credit(groups, noEvidence(rollout));
     const built = buildBatch(credits, batchOptions(sync));
     const signals = signalOf(groups);
-    const warning = detector.observe(signals);
-    if (warning !== undefined) observer.onNote?.(warning);
+    const warnings = [detector.observe(signals), partsDetector.observe(groups, keeper.evaluation)];
+    for (const warning of warnings) if (warning !== undefined) observer.onNote?.(warning);
     const schedule = { updates: (step - 1) * algorithm.epochsPerBatch, totalUpdates: config.train.steps * algorithm.epochsPerBatch };
     const update =
       built.batch === null ? null : await updatePolicy(policy.engine, built.batch, { algorithm, optim, ...schedule, ...abort });

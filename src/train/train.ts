@@ -80,7 +80,6 @@ export async function train(
   return { folder: run.folder, steps: run.lastStep, evaluation };
 }
 
-/** LoRA settings by our own names. */
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
   return model.adapter === "lora" ? loraOptions(model) : undefined;
 }

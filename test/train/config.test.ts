@@ -25,6 +25,7 @@ function changed(path: string, value: Json): Json {
     "algo.reduction": "constant",
     "algo.scale": "none",
     "optim.schedule": "cosine",
+    "rollout.pace": "lockstep",
   };
   if (path in words) return words[path] ?? null;
   if (typeof value === "string") return `${value}2`;
