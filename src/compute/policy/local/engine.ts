@@ -18,6 +18,7 @@ import type {
 } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
 import { Pool, type HostTensor } from "../../tensor/host.ts";
+import { loadAdapterFolder, saveAdapterFolder } from "./adapter-folder.ts";
 import { Adapters, type Trained } from "./adapters.ts";
 import type { Machine } from "./forward.ts";
 import { LocalModel } from "./model.ts";
@@ -36,6 +37,8 @@ export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<Sam
   /** Keep the weights as they are now under the adapter name "reference". */
   readonly reference?: boolean;
   readonly seed?: number;
+  /** Where the base can be found again (a hub id or a path), noted in saved adapters; default: the name. */
+  readonly source?: string;
 }
 
 const defaults = {
@@ -60,6 +63,7 @@ export class LocalEngine implements Engine {
   readonly #machine: Machine;
   readonly #adapters: Adapters;
   readonly #settings: TrainerOptions;
+  readonly #base: string;
   #version = 0 as PolicyVersion;
   /** Of the policy's weights; "changing" while an update or a load writes the shared arrays. */
   #state: "published" | "changing" | "stepped" = "published";
@@ -74,11 +78,12 @@ export class LocalEngine implements Engine {
   #closing: Promise<void> | undefined;
 
   private constructor(options: LocalEngineOptions) {
-    const { architecture, parameters, train, reference = false, seed = 0, name, ...rest } = options;
+    const { architecture, parameters, train, reference = false, seed = 0, name, source = name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
     const settings = { ...defaults, ...rest };
     this.#settings = settings;
+    this.#base = source;
     this.#adapters = new Adapters(this.#machine, { train, reference, seed, settings });
     this.trainer = this.#adapters.policy;
     this.sampler = new Sampler(this.#machine, settings);
@@ -193,12 +198,18 @@ export class LocalEngine implements Engine {
     });
   }
 
-  saveAdapter(name: string): Promise<void> {
-    throw new PolicyError(`saveAdapter ${name}: this engine writes no adapter folders`);
+  async saveAdapter(name: string, folder: string): Promise<void> {
+    await this.#inTurn("saveAdapter", () => saveAdapterFolder(folder, name, { model: this.model, base: this.#base }));
   }
 
-  loadAdapter(name: string): Promise<void> {
-    throw new PolicyError(`loadAdapter ${name}: this engine reads no adapter folders`);
+  async loadAdapter(name: string, folder: string): Promise<void> {
+    await this.#inTurn("loadAdapter", async () => {
+      const adapter = await loadAdapterFolder(folder, { model: this.model, base: this.#base });
+      this.#refuseWhileSampling("loadAdapter", name);
+      this.#adapters.receive(name, adapter);
+      if (name === "policy") this.#probe = undefined;
+      this.#changed(name, { moved: false });
+    });
   }
 
   directions(adapter = "policy"): Directions {
@@ -241,7 +252,7 @@ export class LocalEngine implements Engine {
   }
 
   async save(folder: string): Promise<void> {
-    await this.#inTurn("save", () => saveState(folder, { trainer: this.trainer, version: this.#version }));
+    await this.#inTurn("save", () => saveState(folder, { adapters: this.#adapters, version: this.#version }));
   }
 
   async load(folder: string): Promise<void> {
@@ -251,7 +262,7 @@ export class LocalEngine implements Engine {
         this.#refuseWhileSampling("load"); // a request may have come while the files were read
         this.#state = "changing";
       };
-      this.#version = await loadState(folder, { trainer: this.trainer, beforeWrite });
+      this.#version = await loadState(folder, { model: this.model, adapters: this.#adapters, beforeWrite });
       this.#probe = undefined;
       this.#mustMove = false;
       await this.#publish();
