@@ -22,8 +22,9 @@ interface AdapterToWrite {
 }
 
 /**
- * Writes the adapter under PEFT's names, a head as the `score` module of AutoModelForSequenceClassification with one label. Where the checkpoint fuses matrices (GPT-2's q, k and v), their adapters become one of
- * the summed rank: A stacked, B on the block diagonal, with alpha raised in proportion, so that the product is the same.
+ * Writes the adapter under PEFT's names, a head as the `score` module of AutoModelForSequenceClassification with one label. Where
+ * the checkpoint fuses matrices (GPT-2's q, k and v), their adapters become one of the summed rank: A stacked, B on the block
+ * diagonal, with alpha raised in proportion, so that the product is the same.
  */
 export async function exportPeft(folder: string, { family, adapter, lora, base, type = "F32" }: AdapterToWrite): Promise<void> {
   const modules = groupByModule(family, adapter);
@@ -31,7 +32,8 @@ export async function exportPeft(folder: string, { family, adapter, lora, base, 
   const head = adapter.get(scalarHeadName);
   if (head !== undefined) tensors.push({ name: `base_model.model.${scalarHeadName}`, shape: head.shape, data: head.floats });
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(modules, { lora, base, head: head !== undefined }), null, 2)}\n`);
+  const config = adapterConfig(modules, { lora, base, head: head !== undefined });
+  await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(config, null, 2)}\n`);
   await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors, { metadata: { format: "pt" }, type });
 }
 

@@ -105,8 +105,10 @@ function modulesOf(source: WeightSource, { family, architecture, targets = loraT
 
 async function read(source: WeightSource, name: string, shape: readonly number[]): Promise<HostTensor> {
   const stored = source.tensors.get(name)?.shape;
-  if (stored?.join() !== shape.join())
-    throw new ModelError(expected(`${source.path} ${name}`, `shape [${shape.join(", ")}]`, stored === undefined ? "none" : `[${stored.join(", ")}]`));
+  if (stored?.join() !== shape.join()) {
+    const got = stored === undefined ? "none" : `[${stored.join(", ")}]`;
+    throw new ModelError(expected(`${source.path} ${name}`, `shape [${shape.join(", ")}]`, got));
+  }
   return new HostTensor(await source.read(name), shape);
 }
 
@@ -125,8 +127,9 @@ async function readModule(
   const a = await read(source, `${module}.lora_A.weight`, [total, inside]);
   const b = await read(source, `${module}.lora_B.weight`, [rows * parts[0]!.count, total]);
   const alpha = Object.entries(config.alpha_pattern ?? {}).find(([key]) => module.endsWith(`.${key}`))?.[1] ?? config.lora_alpha;
-  if (Math.abs(alpha / total - config.lora_alpha / rank) > 1e-9)
-    throw new ModelError(expected(`${source.path} ${module}`, `alpha / rank ${config.lora_alpha / rank} as elsewhere`, String(alpha / total)));
+  const scale = config.lora_alpha / rank;
+  if (Math.abs(alpha / total - scale) > 1e-9)
+    throw new ModelError(expected(`${source.path} ${module}`, `alpha / rank ${scale} as elsewhere`, String(alpha / total)));
   return parts.flatMap((part, i): [string, HostTensor][] => {
     const column = stacked ? i * rank : 0;
     const own = new Float32Array(rows * rank);

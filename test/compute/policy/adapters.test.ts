@@ -394,7 +394,8 @@ test("a loss that is not finite is caught though its gradients are", async () =>
 test("closing ends what is being sampled with an error, and refuses what comes after", async () => {
   const engine = await open("stored-lora");
   engine.addAdapter("critic", critic);
-  const running = engine.sample({ prompt: [1, 2, 3], count: 4, maxTokens: 50, temperature: 1, stopIds: [], keys: [1, 2, 3, 4].map((i) => rng(i)) });
+  const keys = [1, 2, 3, 4].map((i) => rng(i));
+  const running = engine.sample({ prompt: [1, 2, 3], count: 4, maxTokens: 50, temperature: 1, stopIds: [], keys });
   const scored = engine.logprobs(rows);
   const ended = expect(running).rejects.toThrow("sample: the engine was closed before this sequence ended");
   await engine.close();

@@ -1,9 +1,11 @@
 /** The adapters of one base: the policy's own, its reference, critics and reward models. Each trained one has its own trainer. */
 import { PolicyError, expected } from "../../../errors.ts";
 import type { AdapterOptions } from "../../../types.ts";
+import type { Architecture } from "../../models/architecture.ts";
 import { initialLora, loraTargets, type LoraOptions } from "../../models/lora.ts";
 import { initialScalarHead, scalarHeadName } from "../../models/scalar-head.ts";
 import { HostTensor } from "../../tensor/host.ts";
+import { loadAdapterFolder, saveAdapterFolder } from "./adapter-folder.ts";
 import { blend, blendToBase } from "./blend.ts";
 import type { Machine } from "./forward.ts";
 import { copyOf, type Adapter } from "./model.ts";
@@ -20,6 +22,8 @@ interface Start {
   /** Keep the weights as they are now under the name "reference". */
   readonly reference: boolean;
   readonly seed: number;
+  /** Where the base can be found: a hub id, a path or a name. */
+  readonly source: string;
   readonly settings: TrainerOptions;
 }
 
@@ -37,14 +41,16 @@ export class Adapters {
   readonly #machine: Machine;
   readonly #settings: TrainerOptions;
   readonly #train: Trained;
+  readonly #source: string;
   readonly #trainers = new Map<string, Trainer>();
   /** Adapters other than the policy that a blend has changed. */
   readonly #blended = new Set<string>();
 
-  constructor(machine: Machine, { train, reference, seed, settings }: Start) {
+  constructor(machine: Machine, { train, reference, seed, source, settings }: Start) {
     this.#machine = machine;
     this.#settings = settings;
     this.#train = train;
+    this.#source = source;
     const { model } = machine;
     model.setVariant("base", { type: "base" });
     if (train.type === "lora") {
@@ -78,6 +84,10 @@ export class Adapters {
   /** Whether the base's own arrays are trained. */
   get baseIsTrained(): boolean {
     return this.#train.type === "full";
+  }
+
+  get architecture(): Architecture {
+    return this.#machine.model.architecture;
   }
 
   get policy(): Trainer {
@@ -127,6 +137,15 @@ export class Adapters {
     this.set(name, { parameters, lora }, trained);
   }
 
+  /** An adapter as a PEFT folder with a note of its base. */
+  writeFolder(name: string, folder: string): Promise<void> {
+    return saveAdapterFolder(folder, name, { model: this.#machine.model, base: this.#source });
+  }
+
+  readFolder(folder: string): Promise<Adapter> {
+    return loadAdapterFolder(folder, { model: this.#machine.model, base: this.#source });
+  }
+
   /**
    * Puts an adapter that was read from files under its name: into the arrays of a trained one (its gradients, moments and
    * update count start anew), or as a frozen one.
@@ -142,7 +161,7 @@ export class Adapters {
     }
     const current = this.#machine.model.variant(name);
     if (current.type !== "lora") return this.#checkNew(name, where);
-    checkSame(where, { from: "the folder", to: name, source: adapter.lora, target: current.adapter.lora });
+    checkSame(where, ["the folder", adapter], [name, current.adapter]);
     const [has, wants] = [adapter.parameters.has(scalarHeadName), trainer.trainable.has(scalarHeadName)];
     if (has !== wants)
       throw new PolicyError(expected(where, `an adapter ${wants ? "with" : "without"} a scalar head`, `one ${has ? "with" : "without"}`));
@@ -176,7 +195,7 @@ export class Adapters {
     if (this.baseIsTrained) return this.#written(to, blend(model.parametersOf(from), this.#fullWeights(to, where), keep));
     if (source.type !== "lora") return target.type === "lora" && this.#written(to, blendToBase(target.adapter.parameters, keep));
     if (target.type === "lora") {
-      checkSame(where, { from, to, source: source.adapter.lora, target: target.adapter.lora });
+      checkSame(where, [from, source.adapter], [to, target.adapter]);
       return this.#written(to, blend(source.adapter.parameters, target.adapter.parameters, keep));
     }
     if (to === "policy") throw new PolicyError(`${where}: the model was opened for sampling only; open it with train: full or lora`);
@@ -242,11 +261,12 @@ export class Adapters {
   }
 }
 
-function checkSame(
-  where: string,
-  { from, to, source, target }: { from: string; to: string; source: LoraOptions; target: LoraOptions },
-): void {
-  const text = ({ rank, alpha, targets }: LoraOptions): string => `rank ${rank}, alpha ${alpha} on ${targets.join(" ")}`;
+/** Refuses two adapters whose matrices are not of the same layers, rank and scale. */
+function checkSame(where: string, [from, source]: readonly [string, Adapter], [to, target]: readonly [string, Adapter]): void {
+  const text = ({ parameters, lora: { rank, alpha } }: Adapter): string => {
+    const parts = loraTargets.filter((part) => parameters.has(`layers.0.${part}.loraA`));
+    return `rank ${rank}, alpha ${alpha} on ${parts.join(" ")}`;
+  };
   if (text(source) !== text(target)) throw new PolicyError(expected(where, `${to} with ${text(source)} as ${from} has`, text(target)));
 }
 

@@ -18,7 +18,6 @@ import type {
 } from "../../../types.ts";
 import type { Architecture } from "../../models/architecture.ts";
 import { Pool, type HostTensor } from "../../tensor/host.ts";
-import { loadAdapterFolder, saveAdapterFolder } from "./adapter-folder.ts";
 import { Adapters, type Trained } from "./adapters.ts";
 import type { Machine } from "./forward.ts";
 import { LocalModel } from "./model.ts";
@@ -63,7 +62,6 @@ export class LocalEngine implements Engine {
   readonly #machine: Machine;
   readonly #adapters: Adapters;
   readonly #settings: TrainerOptions;
-  readonly #base: string;
   #version = 0 as PolicyVersion;
   /** Of the policy's weights; "changing" while an update or a load writes the shared arrays. */
   #state: "published" | "changing" | "stepped" = "published";
@@ -83,8 +81,7 @@ export class LocalEngine implements Engine {
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
     const settings = { ...defaults, ...rest };
     this.#settings = settings;
-    this.#base = source;
-    this.#adapters = new Adapters(this.#machine, { train, reference, seed, settings });
+    this.#adapters = new Adapters(this.#machine, { train, reference, seed, source, settings });
     this.trainer = this.#adapters.policy;
     this.sampler = new Sampler(this.#machine, settings);
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
@@ -199,12 +196,12 @@ export class LocalEngine implements Engine {
   }
 
   async saveAdapter(name: string, folder: string): Promise<void> {
-    await this.#inTurn("saveAdapter", () => saveAdapterFolder(folder, name, { model: this.model, base: this.#base }));
+    await this.#inTurn("saveAdapter", () => this.#adapters.writeFolder(name, folder));
   }
 
   async loadAdapter(name: string, folder: string): Promise<void> {
     await this.#inTurn("loadAdapter", async () => {
-      const adapter = await loadAdapterFolder(folder, { model: this.model, base: this.#base });
+      const adapter = await this.#adapters.readFolder(folder);
       this.#refuseWhileSampling("loadAdapter", name);
       this.#adapters.receive(name, adapter);
       if (name === "policy") this.#probe = undefined;
@@ -262,7 +259,7 @@ export class LocalEngine implements Engine {
         this.#refuseWhileSampling("load"); // a request may have come while the files were read
         this.#state = "changing";
       };
-      this.#version = await loadState(folder, { model: this.model, adapters: this.#adapters, beforeWrite });
+      this.#version = await loadState(folder, { adapters: this.#adapters, beforeWrite });
       this.#probe = undefined;
       this.#mustMove = false;
       await this.#publish();

@@ -4,7 +4,7 @@ import { loraShapes, loraTargets } from "../../models/lora.ts";
 import { parameterCount } from "./memory.ts";
 
 /** Bytes at float32. */
-export interface MemoryRow {
+interface MemoryRow {
   readonly layout: "four copies (PPO)" | "two copies (GRPO)" | "one base with adapters (PPO)";
   readonly weights: number;
   readonly gradients: number;

@@ -9,16 +9,16 @@ import { join } from "node:path";
 import { z } from "zod";
 import { RunError, boundary, expected } from "../../../errors.ts";
 import type { PolicyVersion } from "../../../types.ts";
+import type { Architecture } from "../../models/architecture.ts";
 import { openSafetensors, writeSafetensors } from "../../models/files/safetensors.ts";
-import type { WeightSource } from "../../models/files/weight-source.ts";
 import { loraShapes, loraTargets } from "../../models/lora.ts";
 import { parameterShapes } from "../../models/parameters.ts";
 import { scalarHeadName } from "../../models/scalar-head.ts";
 import { HostTensor } from "../../tensor/host.ts";
 import type { Adapters, Kept } from "./adapters.ts";
-import type { LocalModel } from "./model.ts";
 import type { Trainer } from "./trainer.ts";
 
+type WeightSource = Awaited<ReturnType<typeof openSafetensors>>;
 type Tensors = ReadonlyMap<string, HostTensor>;
 
 const keptSchema = z.strictObject({
@@ -82,14 +82,13 @@ function momentsOf({ moments }: Trainer): Map<string, HostTensor> {
 }
 
 interface LoadOptions {
-  readonly model: LocalModel;
   readonly adapters: Adapters;
   /** Called when all is checked, before the first array is written. */
   readonly beforeWrite: () => void;
 }
 
 /** Reads a state back into the engine's own arrays; returns the policy version. A state that does not fit changes nothing. */
-export async function loadState(folder: string, { model, adapters, beforeWrite }: LoadOptions): Promise<PolicyVersion> {
+export async function loadState(folder: string, { adapters, beforeWrite }: LoadOptions): Promise<PolicyVersion> {
   return boundary(RunError, `state ${folder}`, async () => {
     const { updates, version, adapters: stored } = await readCounters(join(folder, "state.json"));
     const opened: WeightSource[] = [];
@@ -98,7 +97,7 @@ export async function loadState(folder: string, { model, adapters, beforeWrite }
       const policy = await plan("policy", shapesOf(adapters.policy.trainable), true);
       checkAgainst(folder, adapters, stored);
       const others: Plan[] = [];
-      for (const [name, one] of Object.entries(stored)) others.push(await plan(name, storedShapes(model, one), one.trained));
+      for (const [name, one] of Object.entries(stored)) others.push(await plan(name, storedShapes(adapters.architecture, one), one.trained));
       beforeWrite();
       await readWeights(policy, adapters.policy.trainable);
       await readMoments(policy, adapters.policy, updates);
@@ -135,7 +134,7 @@ interface Plan {
 
 const shapesOf = (tensors: Tensors): Shapes => new Map([...tensors].map(([name, { shape }]) => [name, shape]));
 
-function storedShapes({ architecture }: LocalModel, { lora, scalarHead }: Stored): Shapes {
+function storedShapes(architecture: Architecture, { lora, scalarHead }: Stored): Shapes {
   const matrices = lora === null ? parameterShapes(architecture) : loraShapes(architecture, lora);
   return new Map([...matrices, ...(scalarHead ? ([[scalarHeadName, [1, architecture.hidden]]] as const) : [])]);
 }
