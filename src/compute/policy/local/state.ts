@@ -92,7 +92,8 @@ export async function loadState(folder: string, { adapters, beforeWrite }: LoadO
   return boundary(RunError, `state ${folder}`, async () => {
     const { updates, version, adapters: stored } = await readCounters(join(folder, "state.json"));
     const opened: WeightSource[] = [];
-    const plan = (name: string, shapes: Shapes, trained: boolean): Promise<Plan> => planned(name, { folder, shapes, trained, opened });
+    const plan = (name: string, shapes: Shapes, trained: boolean): Promise<Plan> =>
+      planned(name, { folder, shapes, trained, opened });
     try {
       const policy = await plan("policy", shapesOf(adapters.policy.trainable), true);
       checkAgainst(folder, adapters, stored);
