@@ -1,5 +1,6 @@
 /** Prompt, rollout and reward of one step: every task's samples, graded; one faulty member never stops the others. */
 import { playEpisode, type Policy } from "../loop/rollout/episode.ts";
+import { Lockstep } from "../loop/rollout/lockstep.ts";
 import { runPool } from "../loop/rollout/pool.ts";
 import { scoreTrajectory } from "../loop/reward/score.ts";
 import { scoresOf, zeroVariance } from "../loop/advantage/group.ts";
@@ -17,6 +18,8 @@ export interface CollectOptions {
   readonly maxTurns: number;
   readonly concurrency: number;
   readonly deadlineSeconds: number;
+  /** "lockstep": turns are sampled together, so that the result does not depend on how long tools take. */
+  readonly pace?: "free" | "lockstep";
   readonly signal?: AbortSignal;
   /** Grades in place of the environment's reward. */
   readonly reward?: Reward;
@@ -35,12 +38,16 @@ export async function collectGroups(
   const { groupSize, seed, stage, step, earlier = [] } = options;
   const total = tasks.length * groupSize;
   let done = 0;
+  const together = options.pace === "lockstep" ? new Lockstep() : undefined;
   const jobs = tasks.flatMap((task, place) => {
     const repeat = [...earlier, ...tasks.slice(0, place)].filter(({ id }) => id === task.id).length;
     return Array.from({ length: groupSize }, (_, sample) => async (signal: AbortSignal): Promise<Scored> => {
       const address = { seed, stage, step, sample, repeat };
-      const trajectory = await playEpisode(env, task, { ...options, policy, address, signal });
-      const scored = await scoreTrajectory(options.reward ?? env.reward, trajectory, { signal });
+      const play = async (player: Policy): Promise<Scored> => {
+        const trajectory = await playEpisode(env, task, { ...options, policy: player, address, signal });
+        return scoreTrajectory(options.reward ?? env.reward, trajectory, { signal });
+      };
+      const scored = await (together === undefined ? play(policy) : together.run(place * groupSize + sample, policy, play));
       options.onRollout?.(++done, total);
       return scored;
     });

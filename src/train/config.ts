@@ -40,6 +40,8 @@ const rollout = z.strictObject({
   temperature: real({ above: 0, max: 10 }, 1, "sampling temperature"),
   concurrency: whole({ min: 1, max: 65_536 }, 64, "episodes that run at the same time"),
   deadlineSeconds: real({ above: 0, max: 86_400 }, 300, "longest time of one episode"),
+  /** Lockstep makes a run with asynchronous tools repeatable to the last bit; each turn then waits for the slowest tool. */
+  pace: oneOf(["free", "lockstep"], "free", "whether turns wait for those of all running episodes"),
 });
 
 /** AdamW as in TRL and transformers (0.9, 0.999, 1e-8, no decay, clip at 1). */

@@ -48,11 +48,7 @@ export function plan(
   const { rollout, train } = config;
   if (facts.trainTasks < 1)
     throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
-  if (rollout.maxTokens >= facts.contextLength) {
-    throw new ConfigError(
-      expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"),
-    );
-  }
+  checkMaxTokens(rollout.maxTokens, facts.contextLength);
   const completionsPerStep = rollout.tasksPerStep * (algorithm.kind === "sampled" ? algorithm.groupSize : 1);
   const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   return {
@@ -65,6 +61,12 @@ export function plan(
     evalTasks: train.evalEvery === 0 ? 0 : Math.min(train.evalTasks, facts.testTasks),
     memoryBytes: memory(config, { ...facts, ...besides(algorithm, facts) }, completionsPerStep),
   };
+}
+
+/** A turn that could fill the whole context leaves no prompt any room. */
+export function checkMaxTokens(maxTokens: number, contextLength: number): void {
+  if (maxTokens < contextLength) return;
+  throw new ConfigError(expected("rollout.maxTokens", `less than the model's context of ${contextLength}`, String(maxTokens), "lower it"));
 }
 
 interface Besides {

@@ -36,7 +36,8 @@ export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: E
     if (update !== null) moveReference(policy.engine, { config, step });
     clock.mark("update");
     const { groups, ...record } = recordOf(collected, credits);
-    const { signals, health, ends } = watch.observe({ step, groups, kl: evidence.metrics["kl/completion"] });
+    const kl = evidence.metrics["kl/completion"];
+    const { signals, health, ends } = watch.observe({ step, groups, kl, evaluation: keeper.evaluation });
     const parts = [evidence.metrics, critic, update === null ? {} : updateMetrics(update)];
     const replaced = collected.replaced.length;
     const metrics = stepMetrics({ step, groups, replaced, built, signals, health, coefficients, parts, seconds: clock.seconds });

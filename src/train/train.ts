@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
-import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
+import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
@@ -16,6 +16,7 @@ import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput }
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
+import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
 import { readExamples, type Example } from "./examples.ts";
@@ -60,7 +61,14 @@ export async function train(
   checkSources(config, algorithm, environment);
   const made = plan(config, await checkedFacts(config, environment, signal), algorithm);
   observer.onPlan?.(config, made);
-  await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
+  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
+  await using run = await openRun({
+    folder: join(runsFolder, config.name),
+    config: configJson(config),
+    plan: planJson(made),
+    inputs,
+    resume,
+  });
   for (const note of run.notes) observer.onNote?.(note);
   if (run.lastStep >= config.train.steps) {
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
@@ -87,20 +95,15 @@ function examplesOf({ data }: TrainConfig, algorithm: OfflineAlgorithm, { render
   return readExamples(data!, algorithm, { renderer, contextLength: engine.info.contextLength });
 }
 
-/** LoRA settings by our own names. */
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
-  if (model.adapter !== "lora") return undefined;
-  return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
+  return model.adapter === "lora" ? loraOptions(model) : undefined;
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
-function checkSources(
-  { data, env: named }: TrainConfig,
-  { kind, name }: Algorithm | OfflineAlgorithm,
-  env: Env | undefined,
-): void {
-  if (kind === "offline" && data === undefined) {
-    throw new ConfigError(expected("data", `a JSONL file of examples, which ${name} trains on`, "nothing"));
+function checkSources({ data, env: named }: TrainConfig, algorithm: Algorithm | OfflineAlgorithm, env: Env | undefined): void {
+  const { kind, name } = algorithm;
+  if (algorithm.kind === "offline" && data === undefined) {
+    throw new ConfigError(expected("data", `a JSONL file of ${algorithm.examples}, which ${name} trains on`, "nothing"));
   }
   if (kind === "sampled" && data !== undefined) {
     throw new ConfigError(expected("data", `nothing with ${name}, which trains on what it samples`, data, "leave it out"));

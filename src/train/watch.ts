@@ -3,7 +3,18 @@ import type { Algorithm, Group } from "../types.ts";
 import { CollapseDetector, healthOf, type Collapse, type Health } from "./collapse.ts";
 import type { RunContext } from "./keep.ts";
 import { dropCheckpointsAfter, readCheckpoint } from "./record/checkpoint.ts";
+import type { Evaluation } from "./evaluate/evaluate.ts";
+import { RewardPartsDetector } from "./reward-parts.ts";
 import { SignalDetector, signalOf, type SignalMeasures } from "./signal.ts";
+
+interface StepFacts {
+  readonly step: number;
+  readonly groups: readonly Group[];
+  /** Mean KL to the reference, where there is one. */
+  readonly kl: number | undefined;
+  /** The last one. */
+  readonly evaluation: Evaluation | undefined;
+}
 
 interface Observed {
   readonly signals: SignalMeasures;
@@ -20,6 +31,7 @@ const patience = 3;
 export class Watch {
   readonly #context: Watched;
   readonly #signal: SignalDetector;
+  readonly #parts = new RewardPartsDetector();
   readonly #detector: CollapseDetector;
   #collapse: Collapse | undefined;
   #mostlyCut = 0;
@@ -37,12 +49,13 @@ export class Watch {
   }
 
   /** Throws if the grader fails; notes what else is wrong. */
-  observe({ step, groups, kl }: { readonly step: number; readonly groups: readonly Group[]; readonly kl: number | undefined }): Observed {
+  observe({ step, groups, kl, evaluation }: StepFacts): Observed {
     const { observer, config } = this.#context;
     const signals = signalOf(groups);
     const health = healthOf(groups, kl);
-    const warning = this.#signal.observe(signals);
-    if (warning !== undefined) observer.onNote?.(warning);
+    for (const warning of [this.#signal.observe(signals), this.#parts.observe(groups, evaluation)]) {
+      if (warning !== undefined) observer.onNote?.(warning);
+    }
     this.#mostlyCut = signals.truncated > 0.5 ? this.#mostlyCut + 1 : 0;
     if (this.#mostlyCut === patience && this.#scoresUnused) {
       const remedy = "raise rollout.maxTokens or rollout.maxTurns, or set algo.cutEpisodes to score";

@@ -26,6 +26,7 @@ function changed(path: string, value: Json): Json {
     "algo.scale": "none",
     "optim.schedule": "cosine",
     "train.onCollapse": "stop",
+    "rollout.pace": "lockstep",
   };
   if (path in words) return words[path] ?? null;
   if (path === "train.referenceDecay") return 0.9;

@@ -7,7 +7,7 @@ import { HostTensor } from "../tensor/host.ts";
 import type { Architecture, Family } from "./architecture.ts";
 import { openSafetensors } from "./files/safetensors.ts";
 import type { WeightSource } from "./files/weight-source.ts";
-import { loraTargets, type LoraOptions, type LoraTarget } from "./lora.ts";
+import { loraTargets, type LoraOptions } from "./lora.ts";
 import { parameterShapes } from "./parameters.ts";
 import { scalarHeadName } from "./scalar-head.ts";
 
@@ -22,6 +22,8 @@ const configSchema = z.looseObject({
   modules_to_save: z.array(z.enum(["score", "classifier"])).nullish(),
   base_model_name_or_path: z.string().nullish(),
 });
+
+type LoraTarget = LoraOptions["targets"][number];
 
 interface ReadAdapter {
   /** LoRA matrices by our names and, where the file has one, the scalar head. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { baseFingerprint } from "../../../src/compute/models/base-fingerprint.ts";
 import { openSafetensors, writeSafetensors } from "../../../src/compute/models/files/safetensors.ts";
-import type { LoraTarget } from "../../../src/compute/models/lora.ts";
+import type { LoraOptions } from "../../../src/compute/models/lora.ts";
 import { LocalEngine } from "../../../src/compute/policy/local/engine.ts";
 import { hashOf } from "../../../src/compute/policy/local/state.ts";
 import { HostTensor } from "../../../src/compute/tensor/host.ts";
@@ -107,7 +107,7 @@ test("the policy's own adapter is loaded in place, and must be published", async
 
 test("GPT-2's fused matrix with adapters on two of its three parts", async () => {
   const { architecture, parameters } = await goldenModel("gpt2");
-  const lora = { ...storedLora, targets: ["q", "v"] as LoraTarget[] };
+  const lora: LoraOptions = { ...storedLora, targets: ["q", "v"] };
   const make = (): LocalEngine => {
     const engine = LocalEngine.open({ name: "gpt2", architecture, parameters, train: { type: "lora", lora } });
     opened.push(engine);

@@ -1,8 +1,8 @@
 /** The adapters of one base: the policy's own, its reference, critics and reward models. Each trained one has its own trainer. */
 import { PolicyError, expected } from "../../../errors.ts";
 import type { AdapterOptions } from "../../../types.ts";
-import type { Architecture } from "../../models/architecture.ts";
-import { initialLora, loraTargets, type LoraOptions } from "../../models/lora.ts";
+import { initialLora, loraShapes, loraTargets, type LoraOptions } from "../../models/lora.ts";
+import { parameterShapes } from "../../models/parameters.ts";
 import { initialScalarHead, scalarHeadName } from "../../models/scalar-head.ts";
 import { HostTensor } from "../../tensor/host.ts";
 import { loadAdapterFolder, saveAdapterFolder } from "./adapter-folder.ts";
@@ -84,10 +84,6 @@ export class Adapters {
   /** Whether the base's own arrays are trained. */
   get baseIsTrained(): boolean {
     return this.#train.type === "full";
-  }
-
-  get architecture(): Architecture {
-    return this.#machine.model.architecture;
   }
 
   get policy(): Trainer {
@@ -229,6 +225,13 @@ export class Adapters {
       if (variant.type === "lora") return [{ name, ...variant.adapter, trainer }];
       return this.#blended.has(name) ? [{ name, parameters: variant.parameters, lora: undefined, trainer }] : [];
     });
+  }
+
+  /** Shapes of an adapter's parameters; without LoRA options, those of a copy of all weights. */
+  shapesOf({ lora, scalarHead }: { lora: LoraOptions | null; scalarHead: boolean }): ReadonlyMap<string, readonly number[]> {
+    const { architecture } = this.#machine.model;
+    const matrices = lora === null ? parameterShapes(architecture) : loraShapes(architecture, lora);
+    return new Map([...matrices, ...(scalarHead ? ([[scalarHeadName, [1, architecture.hidden]]] as const) : [])]);
   }
 
   /** The arrays that a stored adapter is read into: its own, or (where the engine has none) new ones under its name. */

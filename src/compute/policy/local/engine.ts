@@ -123,8 +123,10 @@ export class LocalEngine implements Engine {
   async #inTurn<T>(what: string, body: () => Promise<T>): Promise<T> {
     this.#refuseClosed(what);
     this.#waiting++;
-    const result = this.#turn.then(body);
-    this.#turn = result.catch(() => undefined).then(() => this.#waiting--);
+    const result = this.#turn.then(body).finally(() => {
+      this.#waiting--;
+    });
+    this.#turn = result.catch(() => undefined);
     return result;
   }
 

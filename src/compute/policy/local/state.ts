@@ -9,10 +9,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { RunError, boundary, expected } from "../../../errors.ts";
 import type { PolicyVersion } from "../../../types.ts";
-import type { Architecture } from "../../models/architecture.ts";
 import { openSafetensors, writeSafetensors } from "../../models/files/safetensors.ts";
-import { loraShapes, loraTargets } from "../../models/lora.ts";
-import { parameterShapes } from "../../models/parameters.ts";
+import { loraTargets } from "../../models/lora.ts";
 import { scalarHeadName } from "../../models/scalar-head.ts";
 import { HostTensor } from "../../tensor/host.ts";
 import type { Adapters, Kept } from "./adapters.ts";
@@ -92,12 +90,13 @@ export async function loadState(folder: string, { adapters, beforeWrite }: LoadO
   return boundary(RunError, `state ${folder}`, async () => {
     const { updates, version, adapters: stored } = await readCounters(join(folder, "state.json"));
     const opened: WeightSource[] = [];
-    const plan = (name: string, shapes: Shapes, trained: boolean): Promise<Plan> => planned(name, { folder, shapes, trained, opened });
+    const plan = (name: string, shapes: Shapes, trained: boolean): Promise<Plan> =>
+      planned(name, { folder, shapes, trained, opened });
     try {
       const policy = await plan("policy", shapesOf(adapters.policy.trainable), true);
       checkAgainst(folder, adapters, stored);
       const others: Plan[] = [];
-      for (const [name, one] of Object.entries(stored)) others.push(await plan(name, storedShapes(adapters.architecture, one), one.trained));
+      for (const [name, one] of Object.entries(stored)) others.push(await plan(name, adapters.shapesOf(one), one.trained));
       beforeWrite();
       await readWeights(policy, adapters.policy.trainable);
       await readMoments(policy, adapters.policy, updates);
@@ -133,11 +132,6 @@ interface Plan {
 }
 
 const shapesOf = (tensors: Tensors): Shapes => new Map([...tensors].map(([name, { shape }]) => [name, shape]));
-
-function storedShapes(architecture: Architecture, { lora, scalarHead }: Stored): Shapes {
-  const matrices = lora === null ? parameterShapes(architecture) : loraShapes(architecture, lora);
-  return new Map([...matrices, ...(scalarHead ? ([[scalarHeadName, [1, architecture.hidden]]] as const) : [])]);
-}
 
 interface PlanOptions {
   readonly folder: string;
