@@ -7,5 +7,5 @@ export function reductions(fallback: Reduction): ReturnType<typeof oneOf<Reducti
   return oneOf<Reduction>(["token-mean", "sequence-mean", "constant"], fallback, "what the summed loss is divided by");
 }
 
-/** 1e-6 for all weights (verl; TRL's GRPO, DPO, KTO and ORPO trainers), ten times that for an adapter. */
+/** TRL's and verl's 1e-6 for all weights, ten times that for an adapter. */
 export const sampledRates: LearningRates = { full: 1e-6, lora: 1e-5 };

@@ -1,4 +1,5 @@
 /** Evaluation of an offline run on examples that it never trains on: accuracy with its interval, margins, disagreement, loss. */
+import { rounding } from "../loop/loss/preference.ts";
 import type { Batch, Engine, OfflineAlgorithm, TrainRow } from "../types.ts";
 import { wilson } from "./evaluate/statistics.ts";
 import { batchOf, type Example } from "./examples.ts";
@@ -62,7 +63,7 @@ function pairScores(margins: readonly (readonly number[])[]): HeldoutScores {
   const together = units.map(mean);
   const deviation = (values: readonly number[]): number => Math.sqrt(mean(values.map((x) => (x - mean(values)) ** 2)));
   const extra = margins.length === 1 ? {} : { "heldout/disagreement": mean(units.map(deviation)) };
-  return withAccuracy(together.filter((margin) => margin > 0).length, units.length, { "heldout/margin": mean(together), ...extra });
+  return withAccuracy(together.filter((margin) => margin > rounding).length, units.length, { "heldout/margin": mean(together), ...extra });
 }
 
 /** Labels of exactly one half say nothing and are not counted. */

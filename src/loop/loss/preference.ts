@@ -52,13 +52,17 @@ export function log1mExp(x: Tensor): Tensor {
   return o.where(o.greater(x, -0.4), near, far);
 }
 
+/** Scores this close are one: at the start of a run a policy and its reference differ by rounding alone. */
+export const rounding = 1e-5;
+
 /** What every preference run logs: scores of both answers, their difference and how often the chosen one is ahead. */
 export function rewardMetrics({ mean }: UnitSums, scores: { readonly chosen: Tensor; readonly rejected: Tensor }): Record<string, Tensor> {
+  const margin = o.sub(scores.chosen, scores.rejected);
   return {
     "rewards/chosen": mean(scores.chosen),
     "rewards/rejected": mean(scores.rejected),
-    "rewards/margin": mean(o.sub(scores.chosen, scores.rejected)),
-    "rewards/accuracy": mean(o.cast(o.greater(scores.chosen, scores.rejected), "float32")),
+    "rewards/margin": mean(margin),
+    "rewards/accuracy": mean(o.cast(o.greater(margin, rounding), "float32")),
   };
 }
 
@@ -158,7 +162,7 @@ function ktoMetrics(x: LossInputs, { mean, weight }: UnitSums, { good, reward, g
     "rewards/chosen": chosen,
     "rewards/rejected": rejected,
     "rewards/margin": o.sub(chosen, rejected),
-    "rewards/accuracy": mean(o.cast(o.greater(ahead, 0), "float32")),
+    "rewards/accuracy": mean(o.cast(o.greater(ahead, rounding), "float32")),
     "reference/gap": o.sum(o.mul(x.field("weight"), o.abs(gap))),
   };
 }
