@@ -142,7 +142,8 @@ function crossChecks({ algo: { name, ...settings }, optim: { warmupSteps }, trai
   const heldout = `nothing with ${name}, whose evaluation samples held-out tasks`;
   if (!offline && evalRows > 0) problems.push(expected("train.evalRows", heldout, String(evalRows), "leave it out; see train.evalTasks"));
   const head = `"lora" with ${name}, which trains an adapter with a head of its own`;
-  if (offline && algorithm.trains === "reward" && model.adapter !== "lora") problems.push(expected("model.adapter", head, `"${model.adapter}"`));
+  if (offline && algorithm.trains === "reward" && model.adapter !== "lora")
+    problems.push(expected("model.adapter", head, `"${model.adapter}"`));
   return problems;
 }
 
