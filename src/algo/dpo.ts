@@ -25,7 +25,7 @@ export const dpo = defineOffline({
     const both = `algo.loss and algo.labelSmoothing: ${loss} with ${labelSmoothing}`;
     return [
       ...(labelSmoothing > 0 && !noisy ? [`${both}: it has no effect there; set algo.loss to conservative or robust`] : []),
-      ...(labelSmoothing === 0 && noisy ? [`${both} is the plain sigmoid loss; set algo.labelSmoothing above 0 or algo.loss to sigmoid`] : []),
+      ...(labelSmoothing === 0 && noisy ? [`${both} is the sigmoid loss; set algo.labelSmoothing above 0 or algo.loss to sigmoid`] : []),
       ...(ipoLength === "sum" && loss !== "ipo" ? [`algo.loss and algo.ipoLength: ${loss} does not read ipoLength; leave it out`] : []),
     ];
   },

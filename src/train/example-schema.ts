@@ -30,9 +30,16 @@ interface Prompted {
   readonly tools: readonly ToolSpec[];
 }
 
+type PairRow = Prompted & {
+  readonly kind: "pair";
+  readonly chosen: readonly Message[];
+  readonly rejected: readonly Message[];
+  readonly margin: number;
+};
+
 export type ExampleRow =
   | { readonly kind: "dialogue"; readonly messages: readonly Message[]; readonly tools: readonly ToolSpec[] }
-  | (Prompted & { readonly kind: "pair"; readonly chosen: readonly Message[]; readonly rejected: readonly Message[]; readonly margin: number })
+  | PairRow
   | (Prompted & { readonly kind: "label"; readonly answer: readonly Message[]; readonly good: boolean })
   | (Prompted & { readonly kind: "steps"; readonly steps: readonly string[]; readonly labels: readonly number[] });
 
@@ -101,11 +108,10 @@ const opening = (row: { readonly prompt: z.output<typeof prompt>; readonly tools
   tools: row.tools ?? [],
 });
 
-type PairRow = Extract<ExampleRow, { kind: "pair" }>;
-
 function pairFrom(row: z.output<typeof pair>): PairRow {
   const { chosen, rejected, margin = 0 } = row;
-  return { kind: "pair", ...opening(row), chosen: messagesFrom(chosen, "assistant"), rejected: messagesFrom(rejected, "assistant"), margin };
+  const [better, worse] = [messagesFrom(chosen, "assistant"), messagesFrom(rejected, "assistant")];
+  return { kind: "pair", ...opening(row), chosen: better, rejected: worse, margin };
 }
 
 /** Every answer against every later one. */
@@ -134,8 +140,8 @@ function labelFrom(row: z.output<typeof labelled>): ExampleRow {
   return { kind: "label", ...opening(row), answer: messagesFrom(row.completion, "assistant"), good: row.label };
 }
 
-function bothLabels({ chosen, rejected, prompt: asked, tools: given }: PairRow): ExampleRow[] {
-  const one = (messages: readonly Message[], good: boolean): ExampleRow => ({ kind: "label", prompt: asked, tools: given, answer: messages, good });
+function bothLabels({ chosen, rejected, ...row }: PairRow): ExampleRow[] {
+  const one = (given: readonly Message[], good: boolean): ExampleRow => ({ ...row, kind: "label", answer: given, good });
   return [one(chosen, true), one(rejected, false)];
 }
 

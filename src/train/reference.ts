@@ -57,7 +57,8 @@ async function precomputed({ algorithm, examples, engine, run, signal }: Referen
   if (await exists(path)) flat = await readFlat(path, total);
   else {
     if (run.lastStep > 0) {
-      throw new RunError(expected(path, "the reference's log-probs from before the first step", "no such file", "restore it or start a new run"));
+      const want = "the reference's log-probs from before the first step";
+      throw new RunError(expected(path, want, "no such file", "restore it or start a new run"));
     }
     // Nothing has been trained yet: the policy is its own reference.
     const rows = units.flatMap((unit) => [...unit.rows]);
@@ -79,7 +80,8 @@ async function readFlat(path: string, total: number): Promise<Float32Array> {
   try {
     const flat = await source.read("logprobs");
     if (flat.length === total) return flat;
-    throw new RunError(expected(path, `${total} log-probs, one for each trained token of the data`, String(flat.length), "the data was changed"));
+    const want = `${total} log-probs, one for each trained token of the data`;
+    throw new RunError(expected(path, want, String(flat.length), "the data was changed"));
   } finally {
     await source.close();
   }

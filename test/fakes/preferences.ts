@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/types.ts";
 const questions = ["2+2", "1+2", "hi", "bye", "rain?", "sun?", "who?", "why?", "where?", "12 + 30", "Weather", "What is it?"];
 const animals = [["the dog", "the fox"], ["a dog", "a fox sleeps"], ["dog jumps", "fox"]] as const;
 
-export const pairs: readonly { readonly prompt: string; readonly chosen: string; readonly rejected: string }[] = questions.map((prompt, i) => {
+export const pairs = questions.map((prompt, i) => {
   const [chosen, rejected] = animals[i % animals.length]!;
   return { prompt, chosen, rejected };
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { algorithms } from "../../src/algo/registry.ts";
 import { ConfigError } from "../../src/errors.ts";
 import { type TrainConfig, configJson, parseTrainConfig, planHash } from "../../src/train/config.ts";
 import { type PlanFacts, plan, planLines } from "../../src/train/plan.ts";
@@ -88,13 +89,14 @@ test("the default learning rate follows the method and the adapter", () => {
 
 test("each key, changed, changes the hash", () => {
   const config = parseTrainConfig({ ...least, algo: { name: "grpo", klCoef: 0.1 } });
-  const fixed = ["model.adapter", "algo.name"];
+  const fixed = ["model.adapter", "algo.name", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
   expect(paths.length).toBe(40);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "sft" }, train: { evalRows: 8 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
 });
@@ -105,7 +107,7 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints, " +
+    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, keepCheckpoints, " +
       "onCollapse, resetReferenceEvery, referenceDecay",
   ],
   [
@@ -143,7 +145,11 @@ test.each<[string, object, string]>([
     { rollout: { temperature: Number.NaN } },
     "rollout.temperature: expected a number above 0 and at most 10, got NaN; sampling temperature",
   ],
-  ["an unknown algorithm", { algo: { name: "ppo" } }, 'algo.name: expected "grpo" or "sft", got "ppo"'],
+  [
+    "an unknown algorithm",
+    { algo: { name: "nameless" } },
+    `algo.name: expected ${algorithms.map(({ id }) => `"${id}"`).join(" or ")}, got "nameless"`,
+  ],
   ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora"'],
   [
     "a missing model",

@@ -88,9 +88,11 @@ export function encodeAnswer(renderer: ChatRenderer, given: Answered, where: str
   };
   const { prompt, answer } = given;
   const [first, last] = [answer[0]?.role ?? "no message", answer.at(-1)?.role ?? "no message"];
-  if (first !== "assistant" || last !== "assistant") refuse("an answer that begins and ends with an assistant message", `${first} to ${last}`);
+  if (first !== "assistant" || last !== "assistant")
+    refuse("an answer that begins and ends with an assistant message", `${first} to ${last}`);
   const ending = prompt.at(-1)?.role;
-  if (ending === undefined || ending === "assistant") refuse("a prompt that ends with a user, system or tool message", ending ?? "no message");
+  if (ending === undefined || ending === "assistant")
+    refuse("a prompt that ends with a user, system or tool message", ending ?? "no message");
   const silent = answer.findIndex((message) => message.role === "assistant" && isEmpty(message));
   if (silent >= 0) refuse("at least one token in each assistant message", `none in message ${silent + 1}`);
   const { rows, prompt: opening } = encodeTurns(renderer, given, where);

@@ -27,11 +27,13 @@ export function encodeSteps(
   const [row] = encodeAnswer(renderer, { prompt, answer: [{ role: "assistant", content }] }, where);
   const { ids, trained } = row!;
   const { tokenizer } = renderer;
-  const turn = [...ids.subarray(trained[0]!)];
+  const turn = [...ids.subarray(trained[0])];
   const text = tokenizer.decode(turn);
   const start = text.indexOf(content);
-  if (start < 0)
-    throw new ConfigError(expected(where, "a template that writes the steps as they are", JSON.stringify(text.slice(0, 60)), "trim the steps"));
+  if (start < 0) {
+    const want = "a template that writes the steps as they are";
+    throw new ConfigError(expected(where, want, JSON.stringify(text.slice(0, 60)), "trim the steps"));
+  }
   const bytes = (part: string): number => Buffer.byteLength(part);
   let [end, token, seen] = [bytes(text.slice(0, start)), 0, 0];
   const after = steps.map((step, k) => {
@@ -40,6 +42,7 @@ export function encodeSteps(
     return trained[0]! + token;
   });
   const shared = after.findIndex((position, k) => k > 0 && position === after[k - 1]);
-  if (shared > 0) throw new ConfigError(expected(where, "steps that end in tokens of their own", `steps ${shared} and ${shared + 1} in one`));
+  if (shared > 0)
+    throw new ConfigError(expected(where, "steps that end in tokens of their own", `steps ${shared} and ${shared + 1} in one`));
   return { ids, after: Int32Array.from(after) };
 }

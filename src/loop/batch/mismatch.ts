@@ -7,7 +7,7 @@ import type { Batch, TrainRow } from "../../types.ts";
  */
 export function mismatchedRows({ units }: Batch, contextLength: number): TrainRow[] {
   const rows = units.map((unit) => unit.rows[0]!);
-  const prompts = rows.map(({ ids, trained }) => ids.subarray(0, trained[0]!));
+  const prompts = rows.map(({ ids, trained }) => ids.subarray(0, trained[0]));
   return rows.flatMap((own, i) => {
     const prompt = prompts[i]!;
     const others = [...rows.keys()].map((step) => (i + 1 + step) % rows.length);

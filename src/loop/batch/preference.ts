@@ -64,17 +64,15 @@ export function labelBatch(labels: readonly EncodedLabel[]): Batch {
   return { units, scalars: { tokens, units: units.length, goodShare, badShare: 1 - goodShare } };
 }
 
+const atEnd = ({ ids }: EncodedDialogue, fields: Readonly<Record<string, number>>): TrainRow =>
+  rowOf(ids, Int32Array.of(ids.length), fields);
+
 /** Pairs for losses over one value an answer. */
 export function scoredPairBatch(pairs: readonly EncodedPair[]): Batch {
   const weight = 1 / (2 * pairs.length);
-  const last = (answer: Answer, sign: 1 | -1, margin: number): TrainRow => valueRow(answer.at(-1)!.ids, { sign, weight, margin });
+  const last = (answer: Answer, sign: 1 | -1, margin: number): TrainRow => atEnd(answer.at(-1)!, { sign, weight, margin });
   const units = pairs.map(({ chosen, rejected, margin }): Unit => ({ rows: [last(chosen, 1, margin), last(rejected, -1, margin)] }));
   return { units, scalars: { tokens: 2 * units.length, units: units.length } };
-}
-
-/** A row that is read once, after its last token. */
-export function valueRow(ids: Int32Array, fields: Readonly<Record<string, number>> = {}): TrainRow {
-  return rowOf(ids, Int32Array.of(ids.length), fields);
 }
 
 /** Solutions with labelled steps, for losses over one value a step. */

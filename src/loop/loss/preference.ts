@@ -8,7 +8,7 @@ import * as o from "../../compute/tensor/ops.ts";
 import type { Loss, LossInputs, LossOutputs } from "../../types.ts";
 
 /** Sums over each unit's tokens, [U] each. */
-export interface UnitSums {
+interface UnitSums {
   /** Share of the batch; all units of a step sum to 1. */
   readonly weight: Tensor;
   readonly over: (values: Tensor) => Tensor;

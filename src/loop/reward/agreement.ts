@@ -21,7 +21,7 @@ interface Disagreement {
   readonly misplaced: number;
 }
 
-export interface Agreement {
+interface Agreement {
   /** Answers that the verifier could judge, and how many were right. */
   readonly answers: number;
   readonly right: number;
@@ -84,7 +84,7 @@ function bestThreshold(judged: readonly { readonly score: number; readonly right
 }
 
 /** A row of a pairs file, as `data` of a reward-model or preference run takes it. */
-export interface PreferenceRow {
+interface PreferenceRow {
   readonly prompt: readonly Message[];
   readonly chosen: readonly Message[];
   readonly rejected: readonly Message[];
@@ -101,7 +101,7 @@ export function pairsFromGroups(
 ): PreferenceRow[] {
   return groups.flatMap(({ task, members }) => {
     const answers = members.flatMap(({ trajectory, verdict }) =>
-      verdict.type === "scored" ? [{ messages: trajectory.messages.slice(task.prompt.length), score: verdict.score as number }] : [],
+      verdict.type === "scored" ? [{ messages: trajectory.messages.slice(task.prompt.length), score: verdict.score }] : [],
     );
     const candidates = answers.flatMap((chosen) =>
       answers.filter(({ score }) => score < chosen.score).map((rejected) => ({ chosen, rejected, gap: chosen.score - rejected.score })),

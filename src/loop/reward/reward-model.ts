@@ -59,7 +59,7 @@ interface RewardModelOptions {
   readonly tools?: readonly ToolSpec[];
 }
 
-export interface ModelScore {
+interface ModelScore {
   /** mean - caution x deviation. */
   readonly score: number;
   readonly mean: number;

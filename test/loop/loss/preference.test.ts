@@ -68,14 +68,18 @@ async function run(loss: Loss, rows: readonly Row[], { reads = "logprobs", scala
 
 // ------------------------------------------------------------------------------------------------------ TRL's numbers
 
+interface GoldenLoss {
+  readonly loss: number;
+  readonly gradient: readonly unknown[];
+  readonly labels?: readonly number[];
+  readonly baseline?: number;
+}
 interface Golden {
   readonly logprobs: readonly (readonly number[])[];
   readonly reference: readonly (readonly number[])[];
   readonly scores: readonly number[];
   readonly margins: readonly number[];
-  readonly losses: Readonly<
-    Record<string, { readonly loss: number; readonly gradient: readonly unknown[]; readonly labels?: readonly number[]; readonly baseline?: number }>
-  >;
+  readonly losses: Readonly<Record<string, GoldenLoss>>;
 }
 const golden = goldenJson<Golden>("preference.json");
 const half = golden.logprobs.length / 2;
@@ -83,7 +87,9 @@ const pairRows = golden.logprobs.map((own, i): Row => {
   return { own, reference: golden.reference[i]!, sign: i < half ? 1 : -1, unit: i % half };
 });
 const scoreRows = (margin: boolean): Row[] =>
-  golden.scores.map((score, i) => ({ own: [score], sign: i < half ? 1 : -1, unit: i % half, margin: margin ? golden.margins[i % half]! : 0 }));
+  golden.scores.map((score, i): Row => {
+    return { own: [score], sign: i < half ? 1 : -1, unit: i % half, margin: margin ? golden.margins[i % half]! : 0 };
+  });
 
 const dpo = (variant: DpoVariant, labelSmoothing = 0, ipoLength: "mean" | "sum" = "mean"): Loss =>
   dpoLoss({ variant, beta: 0.1, labelSmoothing, ipoLength, sign: "sign" });
@@ -231,7 +237,11 @@ const losses: readonly [string, Loss, Options][] = [
   ["robust", dpo("robust", 0.1), {}],
   ["ipo", dpo("ipo"), {}],
   ["ipo over sums", dpo("ipo", 0, "sum"), {}],
-  ["kto", ktoLoss({ beta: 0.1, desirableWeight: 1.2, undesirableWeight: 0.8 }), { scalars: { klBaseline: 0.3, goodShare: 0.5, badShare: 0.5 } }],
+  [
+    "kto",
+    ktoLoss({ beta: 0.1, desirableWeight: 1.2, undesirableWeight: 0.8 }),
+    { scalars: { klBaseline: 0.3, goodShare: 0.5, badShare: 0.5 } },
+  ],
   ["orpo", orpoLoss(0.5), {}],
   ["simpo", simpoLoss({ beta: 2, gamma: 1, labelSmoothing: 0.05, likelihoodWeight: 0.5 }), {}],
   ["bradley-terry", bradleyTerry({ centring: 0.05, labelSmoothing: 0.1 }), { reads: "values" }],
