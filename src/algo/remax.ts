@@ -30,10 +30,10 @@ export const remax = defineAlgorithm({
         groups.map(({ members, greedy }) =>
           members.map(({ trajectory, verdict }) => {
             if (verdict.type !== "scored" || greedy?.verdict.type !== "scored") return null;
-            const baseline = greedy.verdict.score;
             const rewards = klRewards(trajectory, context, settings.klRewardCoef);
-            const returns = tokenReturns(trajectory, { score: verdict.score, gamma: 1, rewards });
-            return { trajectory, advantages: returns.map((row) => row.map((value) => value - baseline)) };
+            // Without a discount the baseline may be taken off the score: equal scores then give 0 exactly.
+            const score = verdict.score - greedy.verdict.score;
+            return { trajectory, advantages: tokenReturns(trajectory, { score, gamma: 1, rewards }) };
           }),
         ),
     }),
