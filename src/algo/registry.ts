@@ -1,34 +1,22 @@
 /** The algorithms that a configuration can name. An algorithm is added by its file, a line here and one in index.ts. */
 import type { z } from "zod";
 import type { Algorithm, OfflineAlgorithm } from "../types.ts";
-import { cispo } from "./cispo.ts";
-import { dapo } from "./dapo.ts";
-import { dppo } from "./dppo.ts";
-import { drGrpo } from "./dr-grpo.ts";
-import { grpo } from "./grpo.ts";
-import { gspo } from "./gspo.ts";
-import { maxrl } from "./maxrl.ts";
-import { reinforce } from "./reinforce.ts";
-import { reinforcePlusPlus } from "./reinforce-plus-plus.ts";
-import { reinforcePlusPlusBaseline } from "./reinforce-plus-plus-baseline.ts";
-import { remax } from "./remax.ts";
-import { rloo } from "./rloo.ts";
-import { sft } from "./sft.ts";
+import * as all from "./index.ts";
 
 export const algorithms = [
-  grpo,
-  sft,
-  reinforce,
-  rloo,
-  remax,
-  reinforcePlusPlus,
-  reinforcePlusPlusBaseline,
-  drGrpo,
-  dapo,
-  gspo,
-  cispo,
-  maxrl,
-  dppo,
+  all.grpo,
+  all.sft,
+  all.reinforce,
+  all.rloo,
+  all.remax,
+  all.reinforcePlusPlus,
+  all.reinforcePlusPlusBaseline,
+  all.drGrpo,
+  all.dapo,
+  all.gspo,
+  all.cispo,
+  all.maxrl,
+  all.dppo,
 ] as const;
 
 type Config = (typeof algorithms)[number]["config"];
