@@ -28,6 +28,10 @@ export const cispo = defineAlgorithm({
   build: (settings) =>
     policyAlgorithm(settings, {
       surrogate: clippedWeight({ low: settings.clipLow, high: settings.clipHigh }),
-      credit: (groups) => broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale))),
+      credit: (groups) =>
+        broadcastGroups(
+          groups,
+          rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale)),
+        ),
     }),
 });

@@ -37,7 +37,10 @@ export const dapo = defineAlgorithm({
       credit: (groups, context) => {
         const soft = { buffer: settings.overlongBuffer, penalty: settings.overlongPenalty };
         const rewards_P_G = rewardsOf(groups, (score, member) => score + overlongPenalty(member, context, soft));
-        return broadcastGroups(groups, rewards_P_G.map((rewards_G) => groupAdvantages(rewards_G, "group-sample-std")));
+        return broadcastGroups(
+          groups,
+          rewards_P_G.map((rewards_G) => groupAdvantages(rewards_G, "group-sample-std")),
+        );
       },
     }),
 });

@@ -31,7 +31,7 @@ function define<Name extends string, Shape extends z.ZodRawShape, Made>(
   { name, paper, config, refuse = () => [], build }: Definition<Name, Shape, Made>,
 ): AlgorithmFactory<Name, Shape, Made> {
   const schema = z.strictObject(config);
-  const contradictions = (settings: Settings<Shape>): readonly string[] => refuse(settings, schema.parse({}) as Settings<Shape>);
+  const contradictions = (settings: Settings<Shape>): readonly string[] => refuse(settings, schema.parse({}));
   const make = (options: Partial<z.input<z.ZodObject<Shape>>> = {}): Made => {
     const parsed = schema.safeParse(options, { reportInput: true });
     if (!parsed.success) {

@@ -29,6 +29,10 @@ export const dppo = defineAlgorithm({
   build: (settings) =>
     policyAlgorithm(settings, {
       surrogate: divergenceMasked({ low: settings.divergenceLow, high: settings.divergenceHigh }),
-      credit: (groups) => broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale))),
+      credit: (groups) =>
+        broadcastGroups(
+          groups,
+          rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale)),
+        ),
     }),
 });

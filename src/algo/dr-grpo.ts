@@ -27,6 +27,10 @@ export const drGrpo = defineAlgorithm({
     policyAlgorithm(settings, {
       surrogate: clippedSurrogate({ low: settings.clipLow, high: settings.clipHigh, dual: settings.dualClip }),
       reduction: "constant",
-      credit: (groups) => broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, "none"))),
+      credit: (groups) =>
+        broadcastGroups(
+          groups,
+          rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, "none")),
+        ),
     }),
 });

@@ -37,7 +37,9 @@ export const grpo = defineAlgorithm({
         const { scale } = settings;
         return broadcastGroups(
           groups,
-          scale === "batch-sample-std" ? batchScaledAdvantages(rewards_P_G) : rewards_P_G.map((rewards_G) => groupAdvantages(rewards_G, scale)),
+          scale === "batch-sample-std"
+            ? batchScaledAdvantages(rewards_P_G)
+            : rewards_P_G.map((rewards_G) => groupAdvantages(rewards_G, scale)),
         );
       },
     }),

@@ -28,6 +28,10 @@ export const gspo = defineAlgorithm({
     policyAlgorithm(settings, {
       surrogate: clippedSurrogate({ level: "row-mean", low: settings.clipLow, high: settings.clipHigh }),
       reduction: "sequence-mean",
-      credit: (groups) => broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale))),
+      credit: (groups) =>
+        broadcastGroups(
+          groups,
+          rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, settings.scale)),
+        ),
     }),
 });

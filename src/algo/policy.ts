@@ -40,7 +40,11 @@ export function policyAlgorithm(settings: PolicySettings, { surrogate, credit, n
   return {
     groupSize,
     learningRate: sampledRates,
-    needs: [...needs, ...(klCoef + klRewardCoef > 0 ? (["reference"] as const) : []), ...(correction === "none" ? [] : (["trainer"] as const))],
+    needs: [
+      ...needs,
+      ...(klCoef + klRewardCoef > 0 ? (["reference"] as const) : []),
+      ...(correction === "none" ? [] : (["trainer"] as const)),
+    ],
     reduction,
     maskTruncated,
     keepZero: klCoef > 0 || entropyCoef > 0 || klCovCoef > 0,

@@ -29,6 +29,12 @@ export const reinforcePlusPlusBaseline = defineAlgorithm({
   build: (settings) =>
     policyAlgorithm(settings, {
       surrogate: clippedSurrogate({ low: settings.clipLow, high: settings.clipHigh, dual: settings.dualClip }),
-      credit: (groups) => whitened(broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, "none")))),
+      credit: (groups) =>
+        whitened(
+          broadcastGroups(
+            groups,
+            rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, "none")),
+          ),
+        ),
     }),
 });

@@ -9,8 +9,18 @@ import { goldenJson } from "../fakes/golden.ts";
 const withoutKl = { klRewardCoef: 0 };
 /** Every algorithm without a critic, its KL in the reward turned off. */
 const all: readonly Algorithm[] = [
-  algo.cispo(), algo.dapo(), algo.dppo(), algo.drGrpo(), algo.grpo(), algo.gspo(), algo.maxrl(), algo.reinforce(withoutKl),
-  algo.reinforcePlusPlus(withoutKl), algo.reinforcePlusPlusBaseline(), algo.remax(withoutKl), algo.rloo(withoutKl),
+  algo.cispo(),
+  algo.dapo(),
+  algo.dppo(),
+  algo.drGrpo(),
+  algo.grpo(),
+  algo.gspo(),
+  algo.maxrl(),
+  algo.reinforce(withoutKl),
+  algo.reinforcePlusPlus(withoutKl),
+  algo.reinforcePlusPlusBaseline(),
+  algo.remax(withoutKl),
+  algo.rloo(withoutKl),
 ];
 const byName = all.map((algorithm) => [algorithm.name, algorithm] as const);
 
@@ -54,7 +64,10 @@ test.each<[string, Algorithm]>([
 ])("PyTorch: %s, by $name", (name, algorithm) => {
   const found = firsts(algorithm, goldenGroups).flat();
   expect(found[5]).toBeNull();
-  near(found.filter((value) => value !== null), golden.members[name]!);
+  near(
+    found.filter((value) => value !== null),
+    golden.members[name]!,
+  );
 });
 
 test.each<[string, Algorithm]>([
@@ -62,7 +75,10 @@ test.each<[string, Algorithm]>([
   ["reinforcePlusPlusBaseline", algo.reinforcePlusPlusBaseline()],
 ])("PyTorch: tokens of %s", (name, algorithm) => {
   const credits = algorithm.credit(goldenGroups, plainContext).flat();
-  near(credits.flatMap((credit) => (credit === null ? [] : [...credit.advantages[0]!])), golden.tokens[name]!);
+  near(
+    credits.flatMap((credit) => (credit === null ? [] : [...credit.advantages[0]!])),
+    golden.tokens[name]!,
+  );
 });
 
 /** Rewards [1, 0] and [10, 9], three tokens each. */
@@ -85,7 +101,13 @@ test.each<[string, readonly number[]]>([
   ["remax", [1, 0, 10, 9]],
   ["rloo", [1, -1, 1, -1]],
 ])("%s: groups [1, 0] and [10, 9], each baseline the one that it names", (name, right) => {
-  near(firsts(all.find((algorithm) => algorithm.name === name)!, twoGroups).flat(), right);
+  near(
+    firsts(
+      all.find((algorithm) => algorithm.name === name)!,
+      twoGroups,
+    ).flat(),
+    right,
+  );
 });
 
 const options = { maxLength: 8, skipZero: true } as const;
@@ -118,7 +140,10 @@ test("reinforce-plus-plus: the return of a late answer reaches the turn before t
   const group: Group = { task: QUESTION, members: [called(1), called(0)] };
   const [good, bad] = algo.reinforcePlusPlus({ klRewardCoef: 0, gamma: 0.5 }).credit([group], plainContext)[0]!;
   // Returns 0.25, 0.5, 1 and 0, 0, 0: mean 1.75 / 6, squares 1.3125 - 6 mean^2 = 0.802083, deviation sqrt(0.802083 / 5) = 0.400521.
-  near([...good!.advantages[0]!], [-0.0416667, 0.2083333, 0.7083333].map((value) => value / 0.400521));
+  near(
+    [...good!.advantages[0]!],
+    [-0.0416667, 0.2083333, 0.7083333].map((value) => value / 0.400521),
+  );
   near([...bad!.advantages[0]!], Array(3).fill(-0.2916667 / 0.400521));
 });
 
@@ -138,8 +163,12 @@ test("KL in the reward costs where the policy is surer than the reference; of si
   near([...credit!.advantages[0]!], [0.7, 0.8, 0.9]);
   const plusPlus = algo.reinforcePlusPlus({ klRewardCoef: 0.1 }).credit(only, drifted)[0]!;
   // Returns 0.7, 0.8, 0.9 and -0.3, -0.2, -0.1: mean 0.3, squares 1.54, deviation sqrt(1.54 / 5).
-  near([...plusPlus[0]!.advantages[0]!], [0.4, 0.5, 0.6].map((value) => value / Math.sqrt(0.308)));
-  for (const algorithm of [algo.rloo(), algo.reinforcePlusPlus(), algo.remax({ klRewardCoef: 0.1 })]) expect(algorithm.needs).toContain("reference");
+  near(
+    [...plusPlus[0]!.advantages[0]!],
+    [0.4, 0.5, 0.6].map((value) => value / Math.sqrt(0.308)),
+  );
+  for (const algorithm of [algo.rloo(), algo.reinforcePlusPlus(), algo.remax({ klRewardCoef: 0.1 })])
+    expect(algorithm.needs).toContain("reference");
 });
 
 test("dapo: near the limit reward is lost, and a group that differs by that alone has a signal", () => {

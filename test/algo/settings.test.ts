@@ -13,7 +13,7 @@ type Factory = (options?: object) => Algorithm;
 const critics = ["ppo"];
 const factories = algorithms.flatMap((factory) => {
   const make = factory as unknown as Factory;
-  return make().kind === "sampled" && !critics.includes(factory.id) ? [{ name: factory.id as string, make, keys: Object.keys(make().settings) }] : [];
+  return make().kind === "sampled" && !critics.includes(factory.id) ? [{ name: factory.id, make, keys: Object.keys(make().settings) }] : [];
 });
 
 /** Another value of each setting, and what else must be on for it to have an effect. */
@@ -73,46 +73,120 @@ const groups = [0, 1].map((p): Group => {
 const told: CreditContext = {
   limits: { maxTokens: 64, maxTurns: 1 },
   coefficients: {},
-  evidence: ({ rows }) => ({ reference: rows.map(({ spans }) => Float32Array.from(spans.flatMap((span) => span.ids.slice(span.kind === "context" ? 2 : 0)), (id) => -1 - (id % 3))) }),
+  evidence: ({ rows }) => ({ reference: rows.map(({ spans }) => Float32Array.from(spans[1]!.ids, (id) => -1 - (id % 3))) }),
 };
 
 /** Everything that the training loop asks of an algorithm. */
 async function behaviour(algorithm: Algorithm): Promise<string> {
   const { groupSize, reduction, maskTruncated, epochsPerBatch, resampleRounds, needs, controller } = algorithm;
   const coefficients = controller?.next(controller.initial, { metrics: { entropy: 0.5 }, completions: 4 });
-  const credits = algorithm.credit(groups, told).flat().map((credit: Credit | null) => credit?.advantages.map((row) => [...row]));
+  const credits = algorithm
+    .credit(groups, told)
+    .flat()
+    .map((credit: Credit | null) => credit?.advantages.map((row) => [...row]));
   const { loss, gradient, entropyGradient } = await runLoss(algorithm.loss, tokens);
-  return JSON.stringify({ groupSize, reduction, maskTruncated, epochsPerBatch, resampleRounds, needs, coefficients, credits, loss, gradient, entropyGradient });
+  return JSON.stringify({
+    groupSize,
+    reduction,
+    maskTruncated,
+    epochsPerBatch,
+    resampleRounds,
+    needs,
+    coefficients,
+    credits,
+    loss,
+    gradient,
+    entropyGradient,
+  });
 }
 
-test.each(factories.flatMap(({ name, make, keys }) => keys.map((key) => ({ name, make, key }))))("$name: $key has an effect", async ({ make, key }) => {
-  const { to, base = {} } = changed[key]!;
-  const off = key === "klCoef" || base["klCoef"] !== undefined ? ("klRewardCoef" in make().settings ? { klRewardCoef: 0 } : {}) : {};
-  // covLow alone is refused as idle, so the comparison has the default there.
-  const { covLow: _, ...before } = { ...base, ...off } as Record<string, Json>;
-  expect(make().settings[key]).not.toEqual(to);
-  expect(await behaviour(make({ ...base, ...off, [key]: to }))).not.toBe(await behaviour(make(before)));
-});
+test.each(factories.flatMap(({ name, make, keys }) => keys.map((key) => ({ name, make, key }))))(
+  "$name: $key has an effect",
+  async ({ make, key }) => {
+    const { to, base = {} } = changed[key]!;
+    const off = key === "klCoef" || base["klCoef"] !== undefined ? ("klRewardCoef" in make().settings ? { klRewardCoef: 0 } : {}) : {};
+    // covLow alone is refused as idle, so the comparison has the default there.
+    const { covLow: _, ...before } = { ...base, ...off } as Record<string, Json>;
+    expect(make().settings[key]).not.toEqual(to);
+    expect(await behaviour(make({ ...base, ...off, [key]: to }))).not.toBe(await behaviour(make(before)));
+  },
+);
 
 test.each<[string, Factory, object, string]>([
-  ["KL twice", algo.reinforce as Factory, { klCoef: 0.1, klRewardCoef: 0.2 }, "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.2 in the reward; set one to 0"],
-  ["KL twice, one by default", algo.reinforcePlusPlus as Factory, { klCoef: 0.1 }, "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0"],
-  ["a group baseline of one", algo.reinforce as Factory, { groupSize: 1, baseline: "group-mean" }, "algo.groupSize and algo.baseline: group-mean compares >= 2 samples, got 1; raise groupSize or use batch-mean"],
-  ["a dual clip inside the ratio 1", algo.grpo as Factory, { dualClip: 0.5 }, "algo.dualClip: expected above 1, or 0 to turn it off, got 0.5"],
-  ["both covariance methods", algo.grpo as Factory, { clipCovFraction: 0.1, klCovCoef: 1 }, "algo.clipCovFraction and algo.klCovCoef: both act on the same tokens, which Clip-Cov detaches; set one to 0"],
-  ["an empty range of covariances", algo.grpo as Factory, { clipCovFraction: 0.1, covLow: 5 }, "algo.covLow and algo.covHigh: no covariance is between 5 and 5; lower covLow or raise covHigh"],
-  ["an estimator without its term", algo.grpo as Factory, { klEstimator: "k1" }, "algo.klEstimator and algo.klCoef: klEstimator does nothing while klCoef is 0; set klCoef or leave klEstimator out"],
-  ["a floor without a bonus", algo.dapo as Factory, { entropyFloor: 0.3 }, "algo.entropyFloor and algo.entropyCoef: entropyFloor does nothing while entropyCoef is 0; set entropyCoef or leave entropyFloor out"],
-  ["a cap without a correction", algo.rloo as Factory, { correctionCap: 3 }, "algo.correctionCap and algo.correction: correctionCap does nothing while correction is none; set correction or leave correctionCap out"],
-  ["a penalty without a buffer", algo.dapo as Factory, { overlongBuffer: 0, overlongPenalty: 2 }, "algo.overlongPenalty and algo.overlongBuffer: overlongPenalty does nothing while overlongBuffer is 0; set overlongBuffer or leave overlongPenalty out"],
-  ["a bound without its method", algo.gspo as Factory, { covLow: 2 }, "algo.covLow and algo.clipCovFraction: covLow does nothing without Clip-Cov or KL-Cov; set clipCovFraction or klCovCoef"],
+  [
+    "KL twice",
+    algo.reinforce,
+    { klCoef: 0.1, klRewardCoef: 0.2 },
+    "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.2 in the reward; set one to 0",
+  ],
+  [
+    "KL twice, one by default",
+    algo.reinforcePlusPlus,
+    { klCoef: 0.1 },
+    "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0",
+  ],
+  [
+    "a group baseline of one",
+    algo.reinforce,
+    { groupSize: 1, baseline: "group-mean" },
+    "algo.groupSize and algo.baseline: group-mean compares >= 2 samples, got 1; raise groupSize or use batch-mean",
+  ],
+  ["a dual clip inside the ratio 1", algo.grpo, { dualClip: 0.5 }, "algo.dualClip: expected above 1, or 0 to turn it off, got 0.5"],
+  [
+    "both covariance methods",
+    algo.grpo,
+    { clipCovFraction: 0.1, klCovCoef: 1 },
+    "algo.clipCovFraction and algo.klCovCoef: both act on the same tokens, which Clip-Cov detaches; set one to 0",
+  ],
+  [
+    "an empty range of covariances",
+    algo.grpo,
+    { clipCovFraction: 0.1, covLow: 5 },
+    "algo.covLow and algo.covHigh: no covariance is between 5 and 5; lower covLow or raise covHigh",
+  ],
+  [
+    "an estimator without its term",
+    algo.grpo,
+    { klEstimator: "k1" },
+    "algo.klEstimator and algo.klCoef: klEstimator does nothing while klCoef is 0; set it, or leave klEstimator out",
+  ],
+  [
+    "a floor without a bonus",
+    algo.dapo,
+    { entropyFloor: 0.3 },
+    "algo.entropyFloor and algo.entropyCoef: entropyFloor does nothing while entropyCoef is 0; set it, or leave entropyFloor out",
+  ],
+  [
+    "a cap without a correction",
+    algo.rloo,
+    { correctionCap: 3 },
+    "algo.correctionCap and algo.correction: correctionCap does nothing while correction is none; set it, or leave correctionCap out",
+  ],
+  [
+    "a penalty without a buffer",
+    algo.dapo,
+    { overlongBuffer: 0, overlongPenalty: 2 },
+    "algo.overlongPenalty and algo.overlongBuffer: overlongPenalty does nothing while overlongBuffer is 0; " +
+      "set it, or leave overlongPenalty out",
+  ],
+  [
+    "a bound without its method",
+    algo.gspo,
+    { covLow: 2 },
+    "algo.covLow and algo.clipCovFraction: covLow does nothing without Clip-Cov or KL-Cov; set clipCovFraction or klCovCoef",
+  ],
 ])("%s is refused", (_, make, options, message) => {
   expect(() => make(options)).toThrow(new ConfigError(message));
 });
 
-test.each(factories.filter(({ name }) => !["reinforce", "remax", "reinforce-plus-plus"].includes(name)))("$name: groups of one are refused", ({ make }) => {
-  expect(() => make({ groupSize: 1 })).toThrow("algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task; group baseline needs >= 2 samples");
-});
+test.each(factories.filter(({ name }) => !["reinforce", "remax", "reinforce-plus-plus"].includes(name)))(
+  "$name: groups of one are refused",
+  ({ make }) => {
+    expect(() => make({ groupSize: 1 })).toThrow(
+      "algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task; group baseline needs >= 2 samples",
+    );
+  },
+);
 
 test("where the baseline is not the group's, one sample of a task will do", () => {
   for (const make of [algo.reinforce, algo.remax, algo.reinforcePlusPlus]) expect(make({ groupSize: 1 }).groupSize).toBe(1);
@@ -137,7 +211,8 @@ test("needs, rows kept and the controller follow from the settings", () => {
 
 test("the off-policy mask reads the sampler's log-probs: the field of that name where the trainer's are the old ones", async () => {
   const drift = { ...tokens, fields: { ...tokens.fields, old: tokens.logprobs, sampler: tokens.logprobs.map((value) => value + 1) } };
-  const masked = async (options: object): Promise<number> => (await runLoss(algo.grpo({ offPolicyDelta: 0.5, ...options }).loss, drift)).metrics["offPolicyMasked"]!;
+  const masked = async (options: object): Promise<number> =>
+    (await runLoss(algo.grpo({ offPolicyDelta: 0.5, ...options }).loss, drift)).metrics["offPolicyMasked"]!;
   expect(await masked({})).toBe(0);
   expect(await masked({ correction: "token-truncate" })).toBeCloseTo(4 / 7, 6); // the tokens with A = -3
 });

@@ -67,10 +67,19 @@ export async function runLoss(loss: Loss, { logprobs, entropy = logprobs.map(() 
     unit: integers(unit),
     units: floats(ones(unit)),
     ...Object.fromEntries(Object.entries(fields).map(([name, values]) => [`field:${name}`, floats(values)])),
-    ...Object.fromEntries(Object.entries({ tokens: logprobs.length, ...scalars }).map(([name, value]) => [`scalar:${name}`, floats([value], [])])),
+    ...Object.fromEntries(
+      Object.entries({ tokens: logprobs.length, ...scalars }).map(([name, value]) => [`scalar:${name}`, floats([value], [])]),
+    ),
   };
   const outputs = await program.run(feeds, { sizes });
-  const metrics = Object.entries(outputs).flatMap(([name, { floats: [value] }]) => (name.startsWith("metric:") ? [[name.slice(7), value!] as const] : []));
+  const metrics = Object.entries(outputs).flatMap(
+    ([
+      name,
+      {
+        floats: [value],
+      },
+    ]) => (name.startsWith("metric:") ? [[name.slice(7), value!] as const] : []),
+  );
   return {
     loss: outputs["loss"]!.floats[0]!,
     metrics: Object.fromEntries(metrics),
@@ -80,7 +89,8 @@ export async function runLoss(loss: Loss, { logprobs, entropy = logprobs.map(() 
 }
 
 /** A surrogate alone, or with what multiplies it and what is added to it. */
-export const lossOf = (surrogate: TokenPart, more: { weights?: TokenPart[]; terms?: TokenPart[] } = {}): Loss => policyLoss({ surrogate, ...more });
+export const lossOf = (surrogate: TokenPart, more: { weights?: TokenPart[]; terms?: TokenPart[] } = {}): Loss =>
+  policyLoss({ surrogate, ...more });
 
 /** Nothing but a term. */
 export const termLoss = (term: TokenPart): Loss =>

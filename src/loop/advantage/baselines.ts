@@ -23,7 +23,9 @@ export function meanScaled(rewards_G: PerMember): (number | null)[] {
   const scored = scoredOnly(rewards_G);
   const negative = scored.find((reward) => reward < 0);
   if (negative !== undefined)
-    throw new RewardError(expected("maxrl", "rewards of at least 0", String(negative), "shift or clip the reward, or use another algorithm"));
+    throw new RewardError(
+      expected("maxrl", "rewards of at least 0", String(negative), "shift or clip the reward, or use another algorithm"),
+    );
   if (zeroVariance(rewards_G)) return zeros(rewards_G);
   const mean = sumOf(scored) / scored.length;
   return rewards_G.map((reward) => (reward === null ? null : (reward - mean) / mean));

@@ -20,7 +20,8 @@ export function clipCovariance(
   { fraction, low, high }: ClipCovariance,
 ): (Credit | null)[][] {
   const tokens = credits_P_G.flat().flatMap((credit) => (credit === null ? [] : tokensOf(credit, context)));
-  const meanOf = (of: (token: (typeof tokens)[number]) => number): number => tokens.reduce((sum, token) => sum + of(token), 0) / tokens.length;
+  const meanOf = (of: (token: (typeof tokens)[number]) => number): number =>
+    tokens.reduce((sum, token) => sum + of(token), 0) / tokens.length;
   const logprob = meanOf((token) => token.logprob);
   const advantage = meanOf((token) => token.advantage);
   const eligible = tokens.filter((token) => {
@@ -29,7 +30,8 @@ export function clipCovariance(
   });
   eligible.sort((a, b) => a.draw - b.draw);
   const clipped = new Map<Float32Array, number[]>();
-  for (const { row, t } of eligible.slice(0, Math.max(1, Math.floor(fraction * tokens.length)))) clipped.set(row, [...(clipped.get(row) ?? []), t]);
+  for (const { row, t } of eligible.slice(0, Math.max(1, Math.floor(fraction * tokens.length))))
+    clipped.set(row, [...(clipped.get(row) ?? []), t]);
   const without = (row: Float32Array): Float32Array => row.map((value, t) => (clipped.get(row)?.includes(t) === true ? 0 : value));
   return credits_P_G.map((group) =>
     group.map((credit) => (credit === null ? null : { ...credit, advantages: credit.advantages.map(without) })),

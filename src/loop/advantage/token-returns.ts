@@ -9,7 +9,9 @@ export function tokenReturns(
   { rows }: Trajectory,
   { score, gamma, rewards }: { readonly score: number; readonly gamma: number; readonly rewards?: TokenValues | undefined },
 ): Float32Array[] {
-  const returns = rows.map(({ spans }) => new Float32Array(spans.reduce((n, span) => n + (span.kind === "sampled" ? span.ids.length : 0), 0)));
+  const returns = rows.map(
+    ({ spans }) => new Float32Array(spans.reduce((n, span) => n + (span.kind === "sampled" ? span.ids.length : 0), 0)),
+  );
   let ahead = 0;
   let own = score;
   for (let row = rows.length - 1; row >= 0; row--) {

@@ -24,7 +24,12 @@ export const policyGradient: TokenPart = {
  * -min(r A, clip(r) A) of PPO and GRPO (arXiv:1707.06347, arXiv:2402.03300); `clipFraction` is the share of tokens whose gradient
  * the clip took away. `dual` > 1 also bounds it by -dual A where A < 0 (dual clip, arXiv:1912.09729); 0 turns that off.
  */
-export function clippedSurrogate({ level = "token", low, high, dual = 0 }: Clip & { readonly level?: RatioLevel; readonly dual?: number }): TokenPart {
+export function clippedSurrogate({
+  level = "token",
+  low,
+  high,
+  dual = 0,
+}: Clip & { readonly level?: RatioLevel; readonly dual?: number }): TokenPart {
   return {
     key: `clipped-${level}-${low}-${high}-${dual}`,
     build: (x) => {

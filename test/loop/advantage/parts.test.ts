@@ -22,7 +22,10 @@ test("leave-one-out: reward minus the mean of the others", () => {
   near(leaveOneOut([1, 0, 0, 0]), [1, -1 / 3, -1 / 3, -1 / 3]);
   near(leaveOneOut([3, 1]), [2, -2]);
   // n / (n - 1) times the centred reward: 4/3 (0.75), 4/3 (-0.25).
-  near(leaveOneOut([1, 0, 0, 0]), [0.75, -0.25, -0.25, -0.25].map((value) => (value * 4) / 3));
+  near(
+    leaveOneOut([1, 0, 0, 0]),
+    [0.75, -0.25, -0.25, -0.25].map((value) => (value * 4) / 3),
+  );
   near(leaveOneOut([1, null, 0]), [1, null, -1]);
 });
 
@@ -35,7 +38,10 @@ test("mean-scaled: one success in four counts four times, and the sum is 0", () 
 });
 
 test("batch-centred: one baseline for all tasks", () => {
-  const found = batchCentred([[1, 0], [10, null, 9]]); // mean 5
+  const found = batchCentred([
+    [1, 0],
+    [10, null, 9],
+  ]); // mean 5
   near(found[0]!, [-4, -5]);
   near(found[1]!, [5, null, 4]);
 });
@@ -48,10 +54,27 @@ test("length-weighted: long answers weigh more in the baseline", () => {
 
 test("batch scale: centred in the group, divided by the deviation of the whole step", () => {
   // Rewards 1, 0, 10, 9: mean 5, squares 16 + 25 + 25 + 16 = 82, sample deviation sqrt(82 / 3) = 5.228129.
-  const found = batchScaledAdvantages([[1, 0], [10, 9]]);
+  const found = batchScaledAdvantages([
+    [1, 0],
+    [10, 9],
+  ]);
   for (const group of found) near(group, [0.5 / 5.228129, -0.5 / 5.228129]);
-  expect(batchScaledAdvantages([[2, 2], [2, 2]])).toEqual([[0, 0], [0, 0]]);
-  near(batchScaledAdvantages([[7, 7], [1, 0]])[0]!, [0, 0]);
+  expect(
+    batchScaledAdvantages([
+      [2, 2],
+      [2, 2],
+    ]),
+  ).toEqual([
+    [0, 0],
+    [0, 0],
+  ]);
+  near(
+    batchScaledAdvantages([
+      [7, 7],
+      [1, 0],
+    ])[0]!,
+    [0, 0],
+  );
 });
 
 test.each([0.1, 0.7, 1.1])("rewards that are all %d carry no signal, exactly, under every baseline", (reward) => {
@@ -59,7 +82,12 @@ test.each([0.1, 0.7, 1.1])("rewards that are all %d carry no signal, exactly, un
   const zeros = equal.map(() => 0);
   expect(leaveOneOut(equal)).toEqual(zeros);
   expect(meanScaled(equal)).toEqual(zeros);
-  expect(lengthWeighted(equal, equal.map((_, i) => i + 1))).toEqual(zeros);
+  expect(
+    lengthWeighted(
+      equal,
+      equal.map((_, i) => i + 1),
+    ),
+  ).toEqual(zeros);
   expect(batchCentred([equal, equal])).toEqual([zeros, zeros]);
   expect(batchScaledAdvantages([equal])).toEqual([zeros]);
   const credits = equal.map((value) => broadcastCredit(answerOf(3), value));
@@ -109,7 +137,9 @@ test("KL in the reward is -coef (log pi - log ref), of the trainer's log-probs w
 
 test("whitening is over the sampled tokens of the step, not over its episodes", () => {
   // Tokens 2, -1, -1, -1: mean -0.25, squares 5.0625 + 3 * 0.5625 = 6.75, sample variance 2.25, deviation 1.5.
-  const [[first, none, second]] = whitened([[broadcastCredit(answerOf(1), 2), null, broadcastCredit(answerOf(3), -1)]]) as [(Credit | null)[]];
+  const [[first, none, second]] = whitened([[broadcastCredit(answerOf(1), 2), null, broadcastCredit(answerOf(3), -1)]]) as [
+    (Credit | null)[],
+  ];
   near(first!.advantages[0]!, [1.5]);
   near(second!.advantages[0]!, [-0.5, -0.5, -0.5]);
   expect(none).toBeNull();
@@ -117,7 +147,8 @@ test("whitening is over the sampled tokens of the step, not over its episodes", 
 
 test("the soft penalty begins a buffer before the limit and is whole at it", () => {
   // maxTokens 64, a quarter of it: from 48 tokens on, by 1 / 16 a token.
-  const of = (length: number, options = { buffer: 0.25, penalty: 1 }): number => overlongPenalty(memberOf(answerOf(length), 1), plainContext, options);
+  const of = (length: number, options = { buffer: 0.25, penalty: 1 }): number =>
+    overlongPenalty(memberOf(answerOf(length), 1), plainContext, options);
   expect([10, 48, 56, 64, 70].map((length) => of(length))).toEqual([0, 0, -0.5, -1, -1]);
   expect(of(56, { buffer: 0.25, penalty: 0.2 })).toBeCloseTo(-0.1, 6);
   expect(of(64, { buffer: 0, penalty: 1 })).toBe(0);
@@ -126,21 +157,38 @@ test("the soft penalty begins a buffer before the limit and is whole at it", () 
   expect(overlongPenalty(memberOf(turns, 1), plainContext, { buffer: 0.25, penalty: 1 })).toBe(0);
 });
 
-const covariate = [[1, 1, 1, 1], [-1, -1, -1, -1]].map((values, i) =>
-  ({ trajectory: trajectoryOf([{ spans: [context(1), sampled([3, 4, 5, 6], i === 0 ? [-1, -1, -5, -5] : [-3, -3, -3, -3])] }], { type: "done" }, `t${i}`), advantages: [Float32Array.from(values)] }),
-);
+const covariate = [
+  [1, 1, 1, 1],
+  [-1, -1, -1, -1],
+].map((values, i) => ({
+  trajectory: trajectoryOf(
+    [{ spans: [context(1), sampled([3, 4, 5, 6], i === 0 ? [-1, -1, -5, -5] : [-3, -3, -3, -3])] }],
+    { type: "done" },
+    `t${i}`,
+  ),
+  advantages: [Float32Array.from(values)],
+}));
 
 test("Clip-Cov detaches a share of the tokens whose covariance is between the bounds, and always the same ones", () => {
   // Log-probs -1, -1, -5, -5 and four -3: mean -3; advantages centred already. Covariances 2, 2, -2, -2 and 0: two are eligible.
   const clip = (fraction: number, low = 1, high = 5): number[][] =>
     clipCovariance([covariate], plainContext, { fraction, low, high })[0]!.map((credit) => [...credit!.advantages[0]!]);
-  expect(clip(0.25)).toEqual([[0, 0, 1, 1], [-1, -1, -1, -1]]); // two of eight tokens
+  expect(clip(0.25)).toEqual([
+    [0, 0, 1, 1],
+    [-1, -1, -1, -1],
+  ]); // two of eight tokens
   const one = clip(0.125);
   expect(one[0]!.slice(0, 2).sort()).toEqual([0, 1]);
   expect(clip(0.125)).toEqual(one);
   expect(clip(0.01)).toEqual(one); // at least one
-  expect(clip(1, 2.5)).toEqual([[1, 1, 1, 1], [-1, -1, -1, -1]]);
-  expect(clip(1, 1, 1.5)).toEqual([[1, 1, 1, 1], [-1, -1, -1, -1]]);
+  expect(clip(1, 2.5)).toEqual([
+    [1, 1, 1, 1],
+    [-1, -1, -1, -1],
+  ]);
+  expect(clip(1, 1, 1.5)).toEqual([
+    [1, 1, 1, 1],
+    [-1, -1, -1, -1],
+  ]);
 });
 
 test("Clip-Cov reads the trainer's log-probs where they are known", () => {

@@ -76,7 +76,7 @@ test("a clipped weight bounds a token's gradient and never takes it away", async
 });
 
 test("a token is dropped for how far its probability moved, not for its ratio", async () => {
-  // From 0.1 to 0.35 with A > 0: up 0.25, dropped. From 0.001 to 0.003: ratio 3, kept. From 0.5 to 0.2: dropped with A < 0, kept with A > 0.
+  // From 0.1 to 0.35 with A > 0: dropped. From 0.001 to 0.003: ratio 3, kept. From 0.5 to 0.2: dropped with A < 0, kept with A > 0.
   const now = [0.35, 0.003, 0.2, 0.2];
   const before = [0.1, 0.001, 0.5, 0.5];
   const fields = { old: before.map(ln), advantage: [1, 1, -1, 1], weight: ones(4) };
@@ -95,7 +95,10 @@ test.each<[Correction, readonly number[]]>([
   const sampler = [1.5, 0.5, 1.9, 3].map((weight) => -1 - ln(weight));
   const tokens = withRatios(ones(4), ones(4), { row: [0, 0, 1, 1], fields: { sampler } });
   const { gradient, metrics } = await runLoss(lossOf(policyGradient, { weights: [samplerCorrection(correction, 2)] }), tokens);
-  near(gradient, right.map((weight) => -weight));
+  near(
+    gradient,
+    right.map((weight) => -weight),
+  );
   expect(metrics["correction/weight"]).toBeCloseTo(right.reduce((a, b) => a + b, 0) / 4, 5);
   expect(metrics["correction/capped"]).toBeCloseTo(correction.startsWith("token") ? 0.25 : 0.5, 6);
 });
@@ -189,7 +192,11 @@ test("with the clip out of reach every surrogate is the policy gradient at the s
 test("off-policy the unclipped surrogates are r times the policy gradient, the weight of CISPO with or without its gradient", async () => {
   const ratios = points.logprobs.map((value, t) => Math.exp(value - points.fields["old"]![t]!));
   const right = ratios.map((ratio, t) => -ratio * points.fields["advantage"]![t]! * sequenceMean[t]!);
-  for (const surrogate of [clippedSurrogate({ low: 1, high: 1e6 }), clippedWeight({ low: 1, high: 1e6 }), divergenceMasked({ low: 1, high: 1 })])
+  for (const surrogate of [
+    clippedSurrogate({ low: 1, high: 1e6 }),
+    clippedWeight({ low: 1, high: 1e6 }),
+    divergenceMasked({ low: 1, high: 1 }),
+  ])
     near((await runLoss(lossOf(surrogate), points)).gradient, right);
 });
 
