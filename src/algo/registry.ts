@@ -1,10 +1,23 @@
 /** The algorithms that a configuration can name. An algorithm is added by its file, a line here and one in index.ts. */
 import type { z } from "zod";
 import type { Algorithm, OfflineAlgorithm } from "../types.ts";
-import { grpo } from "./grpo.ts";
-import { sft } from "./sft.ts";
+import * as all from "./index.ts";
 
-export const algorithms = [grpo, sft] as const;
+export const algorithms = [
+  all.grpo,
+  all.sft,
+  all.reinforce,
+  all.rloo,
+  all.remax,
+  all.reinforcePlusPlus,
+  all.reinforcePlusPlusBaseline,
+  all.drGrpo,
+  all.dapo,
+  all.gspo,
+  all.cispo,
+  all.maxrl,
+  all.dppo,
+] as const;
 
 type Config = (typeof algorithms)[number]["config"];
 /** What a configuration says of an algorithm, with every default filled in. */
