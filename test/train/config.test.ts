@@ -23,6 +23,7 @@ const facts: PlanFacts = {
 function changed(path: string, value: Json): Json {
   const words: Record<string, string> = {
     "algo.klEstimator": "k1",
+    "algo.correction": "token-mask",
     "algo.reduction": "constant",
     "algo.scale": "none",
     "optim.schedule": "cosine",
@@ -57,12 +58,22 @@ test("defaults are filled in, and a resolved configuration resolves to itself", 
     groupSize: 8,
     clipLow: 0.2,
     clipHigh: 0.2,
+    dualClip: 0,
     klCoef: 0,
     klEstimator: "k3",
     reduction: "token-mean",
     scale: "group-sample-std",
     maskTruncated: false,
     epochsPerBatch: 1,
+    entropyCoef: 0,
+    entropyFloor: 0,
+    offPolicyDelta: 0,
+    clipCovFraction: 0,
+    klCovCoef: 0,
+    covLow: 1,
+    covHigh: 5,
+    correction: "none",
+    correctionCap: 2,
   });
   expect(config.model).toMatchObject({ adapter: "lora", rank: 16, alpha: 32 });
   expect(config.optim).toEqual({
@@ -86,15 +97,18 @@ test("the default learning rate follows the method and the adapter", () => {
 });
 
 test("each key, changed, changes the hash", () => {
-  const config = parseTrainConfig(least);
-  const fixed = ["model.adapter", "algo.name", "train.evalRows"];
+  // With every part on that another key depends on; KL-Cov excludes Clip-Cov, so it is tried by itself.
+  const parts = { klCoef: 0.1, entropyCoef: 0.1, clipCovFraction: 0.1, correction: "token-truncate", dualClip: 3 };
+  const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts } });
+  const fixed = ["model.adapter", "algo.name", "algo.klCovCoef", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(38);
+  expect(paths.length).toBe(47);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" }, train: { evalRows: 8 } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "grpo", ...parts, clipCovFraction: 0, klCovCoef: 1 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
 });
@@ -130,7 +144,8 @@ test.each<[string, object, string]>([
   [
     "a boolean for a word",
     { algo: { name: "grpo", scale: true } },
-    'algo.scale: expected "none" or "group-sample-std" or "group-population-std", got true; what centred rewards are divided by',
+    'algo.scale: expected "none" or "group-sample-std" or "group-population-std" or "batch-sample-std", got true; ' +
+      "what centred rewards are divided by",
   ],
   [
     "a number as text",
@@ -146,6 +161,11 @@ test.each<[string, object, string]>([
     "an unknown algorithm",
     { algo: { name: "nameless" } },
     `algo.name: expected ${algorithms.map(({ id }) => `"${id}"`).join(" or ")}, got "nameless"`,
+  ],
+  [
+    "a combination that makes no sense",
+    { algo: { name: "reinforce-plus-plus", klCoef: 0.1 } },
+    "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0",
   ],
   ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora"'],
   [
