@@ -17,6 +17,13 @@ export const algorithms = [
   all.cispo,
   all.maxrl,
   all.dppo,
+  all.dpo,
+  all.kto,
+  all.orpo,
+  all.simpo,
+  all.onlineDpo,
+  all.rewardModel,
+  all.processRewardModel,
 ] as const;
 
 type Config = (typeof algorithms)[number]["config"];

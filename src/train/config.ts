@@ -64,6 +64,8 @@ const train = z.strictObject({
   checkpointEvery: whole({ min: 1, max: 999_999 }, 10, "steps between checkpoints"),
   evalEvery: whole({ min: 0, max: 999_999 }, 10, "steps between held-out evaluations; 0 turns them off"),
   evalTasks: whole({ min: 1, max: 1_000_000 }, 64, "held-out tasks of one evaluation (all, if there are fewer)"),
+  /** Offline runs: the last examples of `data`, which are evaluated at `evalEvery` and never trained on. */
+  evalRows: whole({ min: 0, max: 1_000_000 }, 0, "examples kept for evaluation, from the end of the data"),
   keepCheckpoints: whole({ min: 1, max: 10_000 }, 2, "newest checkpoints kept, besides the best"),
 });
 
@@ -79,8 +81,8 @@ const inputSchema = z.strictObject({
     z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) }),
   ),
   env: namedOptions("which environment, with its own options").optional(),
-  /** Dialogues for supervised fine-tuning: a JSONL file of `{"messages": [...], "tools": [...]}`. */
-  data: text(/\S/, "a JSONL file of dialogues", "what sft trains on").optional(),
+  /** Examples that are trained on: dialogues, pairs, labelled answers or labelled steps, as the algorithm says. */
+  data: text(/\S/, "a JSONL file of examples", "what offline algorithms train on").optional(),
   algo: algo,
   rollout: rollout.prefault({}),
   optim: optim.prefault({}),
@@ -129,11 +131,20 @@ function defaultLearningRate({ algo, model: { adapter } }: Resolved): number {
   return openAlgorithm(algo).learningRate[adapter];
 }
 
-function crossChecks({ algo: { name, ...settings }, optim: { warmupSteps }, train: { steps } }: Resolved): string[] {
+function crossChecks({ algo: { name, ...settings }, optim: { warmupSteps }, train: { steps, evalRows }, model }: Resolved): string[] {
   const refuse = algorithms.find(({ id }) => id === name)!.refuse as (settings: object) => readonly string[];
   const want = `fewer than train.steps (${steps})`;
   const late = expected("optim.warmupSteps", want, String(warmupSteps), "the full learning rate would never be reached");
-  return [...refuse(settings), ...(warmupSteps < steps ? [] : [late])];
+  const problems = [...refuse(settings), ...(warmupSteps < steps ? [] : [late])];
+  if (problems.length > 0) return problems;
+  const algorithm = openAlgorithm({ name, ...settings } as Resolved["algo"]);
+  const offline = algorithm.kind === "offline";
+  const heldout = `nothing with ${name}, whose evaluation samples held-out tasks`;
+  if (!offline && evalRows > 0) problems.push(expected("train.evalRows", heldout, String(evalRows), "leave it out; see train.evalTasks"));
+  const head = `"lora" with ${name}, which trains an adapter with a head of its own`;
+  if (offline && algorithm.trains === "reward" && model.adapter !== "lora")
+    problems.push(expected("model.adapter", head, `"${model.adapter}"`));
+  return problems;
 }
 
 function explain(issue: z.core.$ZodIssue): string[] {

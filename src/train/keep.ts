@@ -4,6 +4,7 @@ import type { Policy } from "../loop/rollout/episode.ts";
 import type { Engine, Env } from "../types.ts";
 import type { TrainConfig } from "./config.ts";
 import { evaluate, type Evaluation } from "./evaluate/evaluate.ts";
+import type { HeldoutScores } from "./heldout-examples.ts";
 import { checkpointName, writeCheckpoint } from "./record/checkpoint.ts";
 import type { MetricsRow } from "./record/metrics.ts";
 import type { Run } from "./record/run-folder.ts";
@@ -27,6 +28,8 @@ export interface RunContext {
   readonly run: Run;
   readonly observer: TrainObserver;
   readonly signal?: AbortSignal;
+  /** Evaluates on given examples that are never trained on. */
+  readonly heldout?: () => Promise<HeldoutScores>;
 }
 
 interface KeptStep {
@@ -47,6 +50,8 @@ export class StepKeeper {
   readonly #context: RunContext;
   #failures = 0;
   #evaluation: Evaluation | undefined;
+  /** Of the last evaluation on examples. */
+  #examples: HeldoutScores | undefined;
 
   constructor(context: RunContext) {
     this.#context = context;
@@ -96,7 +101,7 @@ export class StepKeeper {
     const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
     if (due) await this.#evaluate(step);
     if (!checkpointed) return;
-    const held = due ? this.#evaluation?.score : undefined;
+    const held = due ? (this.#evaluation ?? this.#examples)?.score : undefined;
     const score = held === undefined || Number.isNaN(held) ? {} : { score: held };
     await writeCheckpoint(run, {
       step,
@@ -107,13 +112,28 @@ export class StepKeeper {
     });
   }
 
-  /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
+  /** Held-out examples and held-out tasks, where a run has them. */
   async #evaluate(step: number): Promise<void> {
-    const { config, env, policy, run, observer, signal } = this.#context;
-    if (env === undefined || config.train.evalEvery === 0) return;
+    const { config, run, observer, heldout } = this.#context;
+    if (config.train.evalEvery === 0) return;
+    this.#examples = await heldout?.();
+    if (this.#examples !== undefined) observer.onNote?.(`step ${step}: ${this.#examples.text}`);
+    const evaluation = await this.#evaluateTasks();
+    if (evaluation === undefined && this.#examples === undefined) return;
+    const sampled = evaluation === undefined ? { step } : evaluationMetrics(step, evaluation);
+    const rollouts = evaluation?.samples.map((scored) => encodeRollout(scored, null)) ?? [];
+    await run.recordEvaluation({ ...this.#examples?.metrics, ...sampled }, rollouts);
+    this.#evaluation = evaluation;
+    if (evaluation !== undefined) observer.onEvaluation?.(evaluation, step);
+  }
+
+  /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
+  async #evaluateTasks(): Promise<Evaluation | undefined> {
+    const { config, env, policy, observer, signal } = this.#context;
+    if (env === undefined) return undefined;
     const source = env.tasks("test");
     const tasks = Array.from({ length: Math.min(config.train.evalTasks, source.size) }, (_, i) => source.at(i));
-    const evaluation = await evaluate(env, tasks, {
+    return evaluate(env, tasks, {
       ...config.rollout,
       policy,
       step: 0,
@@ -121,9 +141,6 @@ export class StepKeeper {
       onRollout: (done, total) => observer.onRollout?.(done, total, "heldout"),
       ...(signal === undefined ? {} : { signal }),
     });
-    await run.recordEvaluation(evaluationMetrics(step, evaluation), evaluation.samples.map((scored) => encodeRollout(scored, null)));
-    this.#evaluation = evaluation;
-    observer.onEvaluation?.(evaluation, step);
   }
 }
 

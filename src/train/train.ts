@@ -4,12 +4,13 @@
  */
 import { join } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
+import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
 import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { Env } from "../types.ts";
+import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
@@ -17,7 +18,10 @@ import { preflight } from "./preflight.ts";
 import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
-import { readDialogues, trainOffline } from "./offline.ts";
+import { readExamples } from "./examples.ts";
+import { addLearners } from "./learners.ts";
+import { trainOffline } from "./offline.ts";
+import { isPrecomputed } from "./reference.ts";
 import { trainSync } from "./sync.ts";
 
 export interface TrainOptions {
@@ -60,8 +64,7 @@ export async function train(
     return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
   }
   const algorithm = openAlgorithm(config.algo);
-  const reference = algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false);
-  await using policy = await openTrainable(config, { run, reference });
+  await using policy = await openTrainable(config, { run, algorithm });
   const context = {
     config,
     policy,
@@ -74,7 +77,7 @@ export async function train(
     ? trainOffline({
         ...context,
         algorithm,
-        rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength),
+        examples: readExamples(config.data!, algorithm, { renderer: policy.renderer, contextLength: policy.engine.info.contextLength }),
       })
     : trainSync({ ...context, env: environment!, algorithm }));
   return { folder: run.folder, steps: run.lastStep, evaluation };
@@ -103,8 +106,13 @@ function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefi
 }
 
 /** Opens the model with the run's weights. A new run whose model does not open leaves its name free for the next attempt. */
-async function openTrainable(config: TrainConfig, { run, reference }: { run: Run; reference: boolean }): Promise<OpenedPolicy> {
+async function openTrainable(
+  config: TrainConfig,
+  { run, algorithm }: { run: Run; algorithm: Algorithm | OfflineAlgorithm },
+): Promise<OpenedPolicy> {
   const lora = loraOf(config.model);
+  const offline = algorithm.kind === "offline";
+  const reference = offline ? algorithm.needsReference && !isPrecomputed(algorithm) : (algorithm.needs?.includes("reference") ?? false);
   let policy: OpenedPolicy | undefined;
   try {
     policy = await openPolicy(config.model.path, {
@@ -114,6 +122,7 @@ async function openTrainable(config: TrainConfig, { run, reference }: { run: Run
       microBatchTokens: config.train.microBatchTokens,
       maxRows: config.rollout.concurrency,
     });
+    if (offline) addLearners(policy.engine, algorithm, config);
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
     else await policy.engine.publish();
     return policy;
@@ -139,7 +148,7 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
       await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
     }
     return {
-      trainTasks: config.data === undefined ? (source?.size ?? 0) : readDialogues(config.data, renderer, a.context).length,
+      trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),
       testTasks: config.train.evalEvery === 0 || env === undefined ? 0 : env.tasks("test").size,
       contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
       hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
@@ -147,4 +156,13 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
   } finally {
     await files.close();
   }
+}
+
+/** Examples that are trained on: all but the held-out ones. */
+function trainedExamples({ data, algo, train: { evalRows } }: TrainConfig, renderer: ChatRenderer, contextLength: number): number {
+  const algorithm = openAlgorithm(algo);
+  if (data === undefined || algorithm.kind !== "offline") return 0;
+  const { length } = readExamples(data, algorithm, { renderer, contextLength });
+  if (length > evalRows) return length - evalRows;
+  throw new ConfigError(expected("train.evalRows", `fewer than the ${length} examples of ${data}`, String(evalRows)));
 }

@@ -19,6 +19,8 @@ const factories = algorithms.flatMap((factory) => {
 /** Another value of each setting, and what else must be on for it to have an effect. */
 const changed: Readonly<Record<string, { readonly to: Json; readonly base?: JsonObject }>> = {
   groupSize: { to: 5 },
+  loss: { to: "ipo" },
+  beta: { to: 0.5 },
   clipLow: { to: 0.001 },
   clipHigh: { to: 0.001 },
   dualClip: { to: 1.05 },

@@ -100,13 +100,14 @@ test("each key, changed, changes the hash", () => {
   // With every part on that another key depends on; KL-Cov excludes Clip-Cov, so it is tried by itself.
   const parts = { klCoef: 0.1, entropyCoef: 0.1, clipCovFraction: 0.1, correction: "token-truncate", dualClip: 3 };
   const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts } });
-  const fixed = ["model.adapter", "algo.name", "algo.klCovCoef"];
+  const fixed = ["model.adapter", "algo.name", "algo.klCovCoef", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
   expect(paths.length).toBe(47);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "sft" }, train: { evalRows: 8 } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "grpo", ...parts, clipCovFraction: 0, klCovCoef: 1 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
@@ -118,7 +119,7 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints",
+    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, keepCheckpoints",
   ],
   [
     "a key of another algorithm",
