@@ -45,7 +45,8 @@ const answerOf = ({ task }: Group, { trajectory }: Scored): readonly Message[] =
 
 function labelOf(group: Group, member: Scored): JsonObject[] {
   const score = scoreOf(member);
-  return score === null ? [] : [{ prompt: group.task.prompt, completion: answerOf(group, member), label: score === 1 } as unknown as JsonObject];
+  if (score === null) return [];
+  return [{ prompt: group.task.prompt, completion: answerOf(group, member), label: score === 1 } as unknown as JsonObject];
 }
 
 /** Two pairs a task where there are right and wrong answers. */

@@ -1,4 +1,4 @@
-/** What each algorithm is given: its own defaults, but groups of 8 and, where a default step size is meant for large models, a larger one. */
+/** What each algorithm is given: its own defaults, but groups of 8, and step sizes for a small model instead of those for large ones. */
 import type { JsonObject } from "../../src/types.ts";
 
 export interface Setup {
