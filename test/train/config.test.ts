@@ -109,6 +109,7 @@ test("each key, changed, changes the hash", () => {
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "sft" }, train: { evalRows: 8 } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "grpo", ...parts, clipCovFraction: 0, klCovCoef: 1 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
