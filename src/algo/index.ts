@@ -2,15 +2,16 @@
 export { defineAlgorithm, defineOffline, type AlgorithmFactory } from "./define.ts";
 export { cispo } from "./cispo.ts";
 export { dapo } from "./dapo.ts";
+export { dpo } from "./dpo.ts";
 export { dppo } from "./dppo.ts";
 export { drGrpo } from "./dr-grpo.ts";
 export { grpo } from "./grpo.ts";
-export { dpo } from "./dpo.ts";
 export { gspo } from "./gspo.ts";
 export { kto } from "./kto.ts";
 export { maxrl } from "./maxrl.ts";
 export { onlineDpo } from "./online-dpo.ts";
 export { orpo } from "./orpo.ts";
+export { ppo } from "./ppo.ts";
 export { processRewardModel } from "./process-reward-model.ts";
 export { reinforce } from "./reinforce.ts";
 export { reinforcePlusPlus } from "./reinforce-plus-plus.ts";
@@ -20,6 +21,7 @@ export { rewardModel } from "./reward-model.ts";
 export { rloo } from "./rloo.ts";
 export { sft } from "./sft.ts";
 export { simpo } from "./simpo.ts";
+export { trpo } from "./trpo.ts";
 
 export { flag, oneOf, real, whole } from "../config-fields.ts";
 export { batchCentred, leaveOneOut, lengthWeighted, meanScaled } from "../loop/advantage/baselines.ts";

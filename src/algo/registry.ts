@@ -1,11 +1,17 @@
 /** The algorithms that a configuration can name. An algorithm is added by its file, a line here and one in index.ts. */
-import type { z } from "zod";
-import type { Algorithm, OfflineAlgorithm } from "../types.ts";
+import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import * as all from "./index.ts";
 
 export const algorithms = [
   all.grpo,
   all.sft,
+  all.dpo,
+  all.kto,
+  all.orpo,
+  all.simpo,
+  all.onlineDpo,
+  all.rewardModel,
+  all.processRewardModel,
   all.reinforce,
   all.rloo,
   all.remax,
@@ -17,21 +23,12 @@ export const algorithms = [
   all.cispo,
   all.maxrl,
   all.dppo,
-  all.dpo,
-  all.kto,
-  all.orpo,
-  all.simpo,
-  all.onlineDpo,
-  all.rewardModel,
-  all.processRewardModel,
+  all.ppo,
+  all.trpo,
 ] as const;
 
-type Config = (typeof algorithms)[number]["config"];
-/** What a configuration says of an algorithm, with every default filled in. */
-type AlgorithmSettings = z.output<Config>;
-
 /** The algorithm that checked settings name. */
-export function openAlgorithm({ name, ...settings }: AlgorithmSettings): Algorithm | OfflineAlgorithm {
+export function openAlgorithm({ name, ...settings }: JsonObject & { readonly name: string }): Algorithm | OfflineAlgorithm {
   const factory = algorithms.find(({ id }) => id === name)!;
   return (factory as (options: object) => Algorithm | OfflineAlgorithm)(settings);
 }

@@ -1,15 +1,17 @@
 /** The environments that a configuration can name. */
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
-import { desk } from "./desk.ts";
+import { desk, type DeskOptions } from "./desk.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
 type EnvFactory = (options: JsonObject) => Env;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
   desk: (options) => {
-    refuseUnknown("desk", options, ["seed"]);
-    return desk({ seed: wholeOf(options, "seed", 0) });
+    refuseUnknown("desk", options, ["seed", "kinds"]);
+    const kinds = listOf(options, "kinds", "a list of kinds of questions");
+    const chosen = kinds === undefined ? {} : { kinds: kinds as NonNullable<DeskOptions["kinds"]> };
+    return desk({ seed: wholeOf(options, "seed", 0), ...chosen });
   },
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);

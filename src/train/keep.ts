@@ -1,7 +1,7 @@
 /** What every kind of run does after a step: commit it, watch for broken gradients, evaluate and write checkpoints when due. */
 import { PolicyError, expected } from "../errors.ts";
 import type { Policy } from "../loop/rollout/episode.ts";
-import type { Engine, Env } from "../types.ts";
+import type { Engine, Env, JsonObject } from "../types.ts";
 import type { TrainConfig } from "./config.ts";
 import { evaluate, type Evaluation } from "./evaluate/evaluate.ts";
 import type { HeldoutScores } from "./heldout-examples.ts";
@@ -40,7 +40,13 @@ interface KeptStep {
   readonly trajectories: readonly string[];
   /** Null: nothing had a gradient. */
   readonly update: UpdateResult | null;
+  /** Why the policy was not updated, where it is not for want of a gradient. */
+  readonly unchanged?: string;
   readonly metrics: MetricsRow;
+  /** What the next step needs to know besides weights, kept in the checkpoint. */
+  readonly extra?: JsonObject;
+  /** The run ends here, before its time. */
+  readonly ends?: boolean;
 }
 
 /** Optimiser steps without effect in a row that end a run. */
@@ -69,14 +75,14 @@ export class StepKeeper {
   }
 
   /** Publishes the new weights (if there are any) and commits the step. */
-  async keep({ step, tasks, rollouts, trajectories, update, metrics }: KeptStep): Promise<void> {
+  async keep({ step, tasks, rollouts, trajectories, update, unchanged, metrics, extra = {}, ends = false }: KeptStep): Promise<void> {
     const { config, policy, run, observer } = this.#context;
     const broken = update === null ? undefined : brokenGradient(update);
     this.#failures = broken === undefined ? 0 : this.#failures + 1;
-    const version = update === null || broken !== undefined ? policy.engine.version : await policy.engine.publish();
-    const last = step === config.train.steps;
+    const skipped = update === null ? (unchanged ?? "no group has a gradient") : (broken ?? refusedStep(update));
+    const version = skipped !== undefined ? policy.engine.version : await policy.engine.publish();
+    const last = ends || step === config.train.steps;
     const checkpointed = last || step % config.train.checkpointEvery === 0;
-    const skipped = update === null ? "no group has a gradient" : broken;
     const entry = {
       step,
       version,
@@ -106,7 +112,7 @@ export class StepKeeper {
     await writeCheckpoint(run, {
       step,
       save: (folder) => policy.engine.save(folder),
-      extra: {},
+      extra,
       keep: config.train.keepCheckpoints,
       ...score,
     });
@@ -142,6 +148,12 @@ export class StepKeeper {
       ...(signal === undefined ? {} : { signal }),
     });
   }
+}
+
+/** A trust region in which no step was found leaves the weights as they were. */
+function refusedStep({ trust }: UpdateResult): string | undefined {
+  if (trust === undefined || trust.accepted) return undefined;
+  return trust.gradNorm === 0 ? "no group has a gradient" : "no step within the trust region improves the surrogate";
 }
 
 /** What was not finite, if no optimiser step of the update took effect. */

@@ -11,6 +11,7 @@ import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
+import { attachModels, type AttachedModels } from "./attach.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
@@ -18,7 +19,7 @@ import { preflight } from "./preflight.ts";
 import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
-import { readExamples } from "./examples.ts";
+import { readExamples, type Example } from "./examples.ts";
 import { addLearners } from "./learners.ts";
 import { trainOffline } from "./offline.ts";
 import { isPrecomputed } from "./reference.ts";
@@ -27,6 +28,13 @@ import { trainSync } from "./sync.ts";
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
   readonly env?: Env;
+  /** An algorithm of one's own, in place of one that a configuration can name. Its settings are a part of the run's hash. */
+  readonly algorithm?: Algorithm;
+  /**
+   * Called when the policy is open and before a checkpoint is read into it: adds adapters to its engine (a reward model's) and says
+   * what they are used for.
+   */
+  readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
   readonly runsFolder?: string;
   readonly resume?: boolean;
   readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
@@ -38,17 +46,23 @@ export interface TrainResult {
   readonly steps: number;
   /** The last held-out evaluation of this process. */
   readonly evaluation: Evaluation | undefined;
+  /** Why the run ended before its last step, if it did. */
+  readonly stopped?: string;
 }
 
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
 ): Promise<TrainResult> {
-  const config = parseTrainConfig(input);
+  const config = parseTrainConfig(input, own === undefined ? {} : { algorithm: own });
+  const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
-  checkSources(config, environment);
-  const made = plan(config, await checkedFacts(config, environment, signal));
+  checkSources(config, algorithm, environment);
+  // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
+  const graded = attach === undefined || config.train.evalEvery > 0;
+  const abort = signal === undefined ? {} : { signal };
+  const made = plan(config, await checkedFacts(config, environment, { graded, ...abort }), algorithm);
   observer.onPlan?.(config, made);
   const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
   await using run = await openRun({
@@ -63,24 +77,30 @@ export async function train(
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
     return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
   }
-  const algorithm = openAlgorithm(config.algo);
-  await using policy = await openTrainable(config, { run, algorithm });
+  const { policy: opened, models } = await openTrainable(config, { run, algorithm, ...(attach === undefined ? {} : { attach }) });
+  await using policy = opened;
   const context = {
     config,
     policy,
     run,
     observer,
     ...(environment === undefined ? {} : { env: environment }),
-    ...(signal === undefined ? {} : { signal }),
+    ...abort,
   };
-  const evaluation = await (algorithm.kind === "offline"
-    ? trainOffline({
-        ...context,
-        algorithm,
-        examples: readExamples(config.data!, algorithm, { renderer: policy.renderer, contextLength: policy.engine.info.contextLength }),
-      })
-    : trainSync({ ...context, env: environment!, algorithm }));
-  return { folder: run.folder, steps: run.lastStep, evaluation };
+  if (!graded && models.reward === undefined && environment !== undefined) {
+    const { renderer, engine } = policy;
+    const limits = { renderer, contextLength: engine.info.contextLength, maxTokens: config.rollout.maxTokens };
+    await preflight(environment, environment.tasks("train"), { ...limits, ...abort });
+  }
+  const result =
+    algorithm.kind === "offline"
+      ? { evaluation: await trainOffline({ ...context, algorithm, examples: examplesOf(config, algorithm, policy) }) }
+      : await trainSync({ ...context, ...models, env: environment!, algorithm });
+  return { folder: run.folder, steps: run.lastStep, ...result };
+}
+
+function examplesOf({ data }: TrainConfig, algorithm: OfflineAlgorithm, { renderer, engine }: OpenedPolicy): readonly Example[] {
+  return readExamples(data!, algorithm, { renderer, contextLength: engine.info.contextLength });
 }
 
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
@@ -88,10 +108,9 @@ function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
-function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefined): void {
-  const algorithm = openAlgorithm(algo);
+function checkSources({ data, env: named }: TrainConfig, algorithm: Algorithm | OfflineAlgorithm, env: Env | undefined): void {
   const { kind, name } = algorithm;
-  if (kind === "offline" && data === undefined) {
+  if (algorithm.kind === "offline" && data === undefined) {
     throw new ConfigError(expected("data", `a JSONL file of ${algorithm.examples}, which ${name} trains on`, "nothing"));
   }
   if (kind === "sampled" && data !== undefined) {
@@ -105,11 +124,17 @@ function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefi
   }
 }
 
+interface OpenOptions {
+  readonly run: Run;
+  readonly algorithm: Algorithm | OfflineAlgorithm;
+  readonly attach?: TrainOptions["attach"];
+}
+
 /** Opens the model with the run's weights. A new run whose model does not open leaves its name free for the next attempt. */
 async function openTrainable(
   config: TrainConfig,
-  { run, algorithm }: { run: Run; algorithm: Algorithm | OfflineAlgorithm },
-): Promise<OpenedPolicy> {
+  { run, algorithm, attach }: OpenOptions,
+): Promise<{ policy: OpenedPolicy; models: AttachedModels }> {
   const lora = loraOf(config.model);
   const offline = algorithm.kind === "offline";
   const reference = offline ? algorithm.needsReference && !isPrecomputed(algorithm) : (algorithm.needs?.includes("reference") ?? false);
@@ -122,10 +147,12 @@ async function openTrainable(
       microBatchTokens: config.train.microBatchTokens,
       maxRows: config.rollout.concurrency,
     });
-    if (offline) addLearners(policy.engine, algorithm, config);
+    const models = (await attach?.(policy)) ?? {};
+    if (algorithm.kind === "sampled") attachModels(policy.engine, { config, algorithm, models });
+    else addLearners(policy.engine, algorithm, config);
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
     else await policy.engine.publish();
-    return policy;
+    return { policy, models };
   } catch (cause) {
     await policy?.[Symbol.asyncDispose]();
     await run.discard();
@@ -134,7 +161,11 @@ async function openTrainable(
 }
 
 /** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
-async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: AbortSignal | undefined): Promise<PlanFacts> {
+async function checkedFacts(
+  config: TrainConfig,
+  env: Env | undefined,
+  grading: { readonly graded: boolean; readonly signal?: AbortSignal },
+): Promise<PlanFacts> {
   const { files, architecture: a } = await readModelFacts(config.model.path);
   try {
     const renderer = rendererOf(files);
@@ -144,8 +175,7 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
     const trainable =
       lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
     if (env !== undefined && source !== undefined) {
-      const abort = signal === undefined ? {} : { signal };
-      await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
+      await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...grading });
     }
     return {
       trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),
