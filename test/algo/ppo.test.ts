@@ -1,6 +1,7 @@
 /** One PPO step against PyTorch, the critic's loss by closed form, the controller, and what is refused. */
 import { afterAll, expect, test } from "vitest";
 import { ppo } from "../../src/algo/ppo.ts";
+import { correction, stability } from "../../src/algo/settings.ts";
 import { scalarHeadName } from "../../src/compute/models/scalar-head.ts";
 import type { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { buildBatch } from "../../src/loop/batch/rows.ts";
@@ -162,6 +163,50 @@ test("the coefficient of the step, where there is one, stands in place of the se
     ppo({ whitenAdvantages: false }).credit(groups, { ...evidence, coefficients })[0]![0]!.returns![0]![0]!;
   expect(at({ klRewardCoef: 0.2 })).not.toBe(at({ klRewardCoef: 0.1 }));
   expect(at({ klRewardCoef: 0.05 })).toBe(at({}));
+});
+
+/** All that the loop asks of it, on three episodes of which one was cut without an end of turn. */
+function behaviour(options: NonNullable<Parameters<typeof ppo>[0]>): string {
+  const { credit, loss, critic, controller, ...rest } = ppo(options);
+  const members = trajectories.map((trajectory, i) => {
+    const rows = trajectory.rows.map(({ spans }) => ({
+      spans: spans.map((span) => (i === 1 && span.kind === "sampled" ? ({ ...span, finish: { type: "length" } } as const) : span)),
+    }));
+    return memberOf({ ...trajectory, rows, end: i === 1 ? { type: "length" } : { type: "done" } }, 20 * golden.scores[i]!);
+  });
+  const places = new Map(members.map((member, i) => [member.trajectory, trajectories[i]!]));
+  const after = ({ end }: Trajectory): number => (end.type === "done" ? 0 : 0.7);
+  const of = (trajectory: Trajectory) => ({ ...evidence.evidence(places.get(trajectory)!), valueAfter: after(trajectory) });
+  const credits = credit([{ task: QUESTION, members }], { ...evidence, evidence: of })[0]!;
+  const step = { metrics: { "kl/completion": 0.11, entropy: 0.1 }, completions: 64 };
+  const { settings: _, ...kept } = rest;
+  return JSON.stringify([
+    kept,
+    credits.map((each) => [each!.advantages, each!.returns]),
+    loss.key,
+    { ...critic, loss: critic!.loss.key },
+    controller?.next(controller.initial, step),
+  ]);
+}
+
+const others: Readonly<Record<string, { readonly to: unknown; readonly base?: object }>> = {
+  groupSize: { to: 2 }, clipLow: { to: 0.1 }, clipHigh: { to: 0.3 }, dualClip: { to: 3 }, gamma: { to: 0.9 }, lambda: { to: 1 },
+  whitenAdvantages: { to: false }, whitenRewards: { to: true }, cutEpisodes: { to: "score" }, rewardClip: { to: 5 },
+  missingEosPenalty: { to: 1 }, klRewardCoef: { to: 0.2 }, klCoef: { to: 0.1, base: { klRewardCoef: 0 } },
+  klEstimator: { to: "k1", base: { klRewardCoef: 0, klCoef: 0.1 } }, klControl: { to: "adaptive" },
+  klTarget: { to: 0.105, base: { klControl: "adaptive" } }, klHorizon: { to: 500, base: { klControl: "adaptive" } },
+  valueClip: { to: 0 }, criticLearningRate: { to: 1e-3 }, criticWarmupSteps: { to: 3 }, criticEpochsPerBatch: { to: 1 },
+  epochsPerBatch: { to: 1 }, reduction: { to: "constant" }, maskTruncated: { to: true },
+};
+
+test.each(Object.keys(others))("%s has an effect", (key) => {
+  const { to, base = {} } = others[key]!;
+  expect(behaviour({ ...base, [key]: to })).not.toBe(behaviour(base));
+});
+
+test("every setting of its own is tried above", () => {
+  const shared = Object.keys({ ...stability, ...correction });
+  expect(Object.keys(ppo().settings).filter((key) => !shared.includes(key)).sort()).toEqual(Object.keys(others).sort());
 });
 
 test.each<[Parameters<typeof ppo>[0], string]>([

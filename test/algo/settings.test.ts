@@ -47,6 +47,10 @@ const changed: Readonly<Record<string, { readonly to: Json; readonly base?: Json
   klCovCoef: { to: 0.5, base: { covLow: 0.001 } },
   covLow: { to: 0.001, base: { clipCovFraction: 0.5 } },
   covHigh: { to: 1.2, base: { clipCovFraction: 0.5 } },
+  maxKl: { to: 0.1 },
+  damping: { to: 1 },
+  iterations: { to: 3 },
+  backtracks: { to: 3 },
 };
 
 const tokens: Tokens = {
@@ -80,7 +84,7 @@ const told: CreditContext = {
 
 /** Everything that the training loop asks of an algorithm. */
 async function behaviour(algorithm: Algorithm): Promise<string> {
-  const { groupSize, reduction, maskTruncated, epochsPerBatch, resampleRounds, needs, controller } = algorithm;
+  const { groupSize, reduction, maskTruncated, epochsPerBatch, resampleRounds, needs, controller, trustRegion } = algorithm;
   const coefficients = controller?.next(controller.initial, { metrics: { entropy: 0.5 }, completions: 4 });
   const credits = algorithm
     .credit(groups, told)
@@ -94,6 +98,7 @@ async function behaviour(algorithm: Algorithm): Promise<string> {
     epochsPerBatch,
     resampleRounds,
     needs,
+    trustRegion,
     coefficients,
     credits,
     loss,

@@ -205,7 +205,7 @@ test("what an algorithm needs must be there, and what it would ignore must not",
   const run = (changes: object, env = true) =>
     train({ ...lettersConfig(model), ...changes }, { runsFolder, ...(env ? { env: letters() } : {}) });
   await expect(run({ algo: { name: "sft" } })).rejects.toThrow(
-    "data: expected a JSONL file of examples, which sft trains on, got nothing",
+    "data: expected a JSONL file of dialogues, which sft trains on, got nothing",
   );
   await expect(run({ data: "x.jsonl" })).rejects.toThrow("data: expected nothing with grpo, which trains on what it samples, got x.jsonl");
   await expect(run({}, false)).rejects.toThrow("env: expected an environment, which grpo samples in, got nothing");
