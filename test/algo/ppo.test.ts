@@ -48,7 +48,7 @@ async function actorAndCritic(microBatchTokens = 2048): Promise<GoldenEngine> {
 /** The rows as rollouts: their prompt is context, the rest was sampled with the old log-probs. */
 const trajectories = golden.rows.map(({ ids, trained }, i): Trajectory => {
   const prompt = ids.slice(0, trained[0]);
-  return trajectoryOf([{ spans: [context(...prompt), sampled(ids.slice(trained[0]), golden.old[i]!)] }], { type: "done" }, `r${i}`);
+  return trajectoryOf([{ spans: [context(...prompt), sampled(ids.slice(trained[0]), golden.old[i])] }], { type: "done" }, `r${i}`);
 });
 
 const evidence: CreditContext = {

@@ -168,7 +168,8 @@ test.each<[string, object, string]>([
   [
     "a critic beside a base that is itself trained",
     { model: { path: "m", adapter: "full" }, algo: { name: "ppo" } },
-    'model.adapter: expected "lora" with algo.name ppo, whose critic is an adapter on the same base, got "full"; set model.adapter to "lora"',
+    'model.adapter: expected "lora" with algo.name ppo, whose critic is an adapter on the same base, got "full"; ' +
+      'set model.adapter to "lora"',
   ],
   [
     "a line search beside a base that is itself trained",

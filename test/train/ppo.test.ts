@@ -106,7 +106,7 @@ test("no reward and a critic that expects none: not one weight changes, whitened
   const env = letters(Array.from({ length: 20 }, (_, i) => `t${i}`));
   for (const whitenAdvantages of [true, false]) {
     const algorithm = ppo({ groupSize: 2, klRewardCoef: 0, whitenAdvantages });
-    const parsed = parseTrainConfig(config(model, { algo: algorithm.settings as object, train: { steps: 2 } }));
+    const parsed = parseTrainConfig(config(model, { algo: algorithm.settings, train: { steps: 2 } }));
     const folder = join(runsFolder, String(whitenAdvantages));
     await using run = await openRun({ folder, config: configJson(parsed), plan: {}, resume: false });
     const lora = { rank: 4, alpha: 8, targets: loraTargets };

@@ -8,7 +8,7 @@ import { defineEnv } from "../../src/loop/rollout/tool-env.ts";
 import { loadRewardModel, scoreConversations } from "../../src/loop/reward/reward-model.ts";
 import { tasksFrom } from "../../src/loop/prompt/dataset.ts";
 import { readRun, readTrajectories } from "../../src/train/record/read-run.ts";
-import { rlhf, type RlhfOptions } from "../../src/train/rlhf.ts";
+import { rlhf, type RlhfOptions, type RlhfResult } from "../../src/train/rlhf.ts";
 import { temporaryFolder, writeTinyModel } from "../fakes/model-folders.ts";
 import { pairs, writeRows } from "../fakes/preferences.ts";
 
@@ -69,7 +69,7 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
   const merged = join(runsFolder, "pets-sft", "model");
   expect(existsSync(join(merged, "model.safetensors"))).toBe(true);
 
-  const result = await rlhf(options);
+  const result: RlhfResult = await rlhf(options);
   expect(stages).toEqual(["sft", "reward", "sft", "reward", "policy"]);
   expect(notes).toContain("all 12 steps of this run are done; nothing is left to train");
   expect(notes).toContain("2 steps after checkpoint step-000004 are taken again");
@@ -105,5 +105,7 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
   expect(kl[2]).not.toBe(0);
   // Critic (a copy of the first reward adapter), both reward adapters and the policy stand in one checkpoint.
   const checkpoint = join(result.policy.folder, "checkpoints", "step-000003");
-  for (const adapter of ["critic", "reward-1", "reward-2"]) expect(existsSync(join(checkpoint, `adapter-${adapter}.safetensors`))).toBe(true);
+  for (const adapter of ["critic", "reward-1", "reward-2"]) {
+    expect(existsSync(join(checkpoint, `adapter-${adapter}.safetensors`))).toBe(true);
+  }
 });
