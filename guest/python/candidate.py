@@ -217,7 +217,9 @@ class Agent:
     @staticmethod
     def names(module):
         listed = getattr(module, "__all__", None)
-        names = listed if isinstance(listed, (list, tuple)) else [name for name in vars(module) if not name.startswith("_")]
+        names = listed if isinstance(listed, (list, tuple)) else [
+            name for name, value in vars(module).items() if not name.startswith("_") and type(value) is not type(sys)
+        ]
         return [name for name in names if type(name) is str]
 
     def awaited(self, coroutine):

@@ -149,6 +149,28 @@ def with_pytest(job, report, connection):
     pytest.main(arguments + sorted(job["files"]), plugins=[plugin])
 
 
+def bound_names(sources):
+    """Names that the tests' own imports and definitions give; the candidate cannot export them to the tests."""
+    names = set()
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.add(node.name)
+    return names
+
+
+def foreign_imports(sources, modules):
+    """As `bound_names`, without what the tests import from the candidate by name."""
+    own = set()
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {name.split(".")[0] for name in modules}:
+                own |= {alias.asname or alias.name for alias in node.names}
+    return bound_names(sources) - own
+
+
 def make_plugin(pytest, report, connection):
     passed = {}
 
@@ -160,7 +182,7 @@ def make_plugin(pytest, report, connection):
         @staticmethod
         def problem(name, found):
             lines = str(found.longrepr or "").strip().split("\n")
-            report.test(name, False, next((line for line in reversed(lines) if line.startswith("E ")), lines[-1] if lines else "")[:500])
+            report.test(name, False, next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])[:500])
 
         def pytest_collection_finish(self, session):
             report.write(event="plan", ids=[item.nodeid for item in session.items])
@@ -207,6 +229,12 @@ def main():
     report = Report(job["nonce"])
     connection = remote.Connection()
     sys.modules["candidate"] = program_module(connection)
+    sources = [text for path, text in job.get("files", {}).items() if path.endswith(".py")] + job.get("tests", [])
+    try:
+        connection.reserved |= foreign_imports(sources, job["modules"])
+    except SyntaxError as error:
+        report.write(event="broken", message="the tests: " + describe(error))
+        return
     sys.meta_path.append(remote.Finder(connection, job["modules"]))
     try:
         (with_pytest if job["framework"] == "pytest" else plain)(job, report, connection)

@@ -31,6 +31,8 @@ class Connection:
         self.classes = {}
         self.errors = []
         self.gone = None
+        # A star import must not replace the language, a library or the tests' own names under the tests.
+        self.reserved = frozenset(dir(builtins)) | sys.stdlib_module_names | {"pytest", "numpy", "candidate"}
 
     # ------------------------------------------------------------------------------------------------ talking
 
@@ -358,8 +360,7 @@ class CandidateModule(types.ModuleType):
         connection, number = state
         if name == "__all__":
             found = connection.ask({"op": "names", "id": number})
-            # A star import must not replace the language under the tests.
-            return [item for item in found if type(item) is str and not hasattr(builtins, item)] if type(found) is list else []
+            return [item for item in found if type(item) is str and item not in connection.reserved] if type(found) is list else []
         value = connection.ask({"op": "get", "id": number, "name": name})
         if isinstance(value, RemoteClass):
             type.__setattr__(value, "_flywheel_named", True)

@@ -10,8 +10,8 @@ import type { KilledBy, SandboxLimits, SandboxResult } from "./sandbox.ts";
 
 /** File descriptors beyond the usual three. */
 const STATUS = 3;
-export const CHANNEL = 4;
-export const REPORT = 5;
+const CHANNEL = 4;
+const REPORT = 5;
 const GO = 6;
 const FLOOD = 256;
 const REPORT_BYTES = 4 * 1024 * 1024;
@@ -61,6 +61,9 @@ function withCount({ programs, limits, command }: Launch): readonly string[] {
   return [programs.prlimit, `--nproc=${limits.processes}`, "--", ...command];
 }
 
+/** The types know five descriptors; there are seven. */
+type Streams = readonly (Duplex | null)[];
+
 export class Launched {
   readonly child: ChildProcess;
   private readonly given: Launch;
@@ -80,10 +83,11 @@ export class Launched {
     this.given = given;
     const { outputBytes } = given.limits;
     const flood = (): void => this.kill("output");
-    this.stdout = new Capped(child.stdio[1] as Readable, outputBytes, { most: outputBytes * FLOOD, flood });
-    this.stderr = new Capped(child.stdio[2] as Readable, outputBytes, { most: outputBytes * FLOOD, flood });
-    this.status = new Capped(child.stdio[STATUS] as Readable, 4096, { most: 65_536, flood });
-    this.reported = given.channel === "report" ? new Capped(child.stdio[REPORT] as Readable, REPORT_BYTES, { most: REPORT_BYTES, flood }) : null;
+    const streams = child.stdio as unknown as Streams;
+    this.stdout = new Capped(streams[1]!, outputBytes, { most: outputBytes * FLOOD, flood });
+    this.stderr = new Capped(streams[2]!, outputBytes, { most: outputBytes * FLOOD, flood });
+    this.status = new Capped(streams[STATUS]!, 4096, { most: 65_536, flood });
+    this.reported = given.channel === "report" ? new Capped(streams[REPORT]!, REPORT_BYTES, { most: REPORT_BYTES, flood }) : null;
     this.ended = new Promise((resolve) => {
       child.once("error", (cause) => {
         this.failure = cause;
@@ -95,7 +99,7 @@ export class Launched {
 
   /** This process's end of the channel; hand it to the other member and destroy it before the next turn of the event loop. */
   get channel(): Duplex {
-    return this.child.stdio[CHANNEL] as Duplex;
+    return (this.child.stdio as unknown as Streams)[CHANNEL]!;
   }
 
   /** Puts the process into its group, lets it begin and starts its clock. */
@@ -113,8 +117,9 @@ export class Launched {
     }
     this.started = performance.now();
     this.timer = setTimeout(() => this.kill("wall"), limits.wallSeconds * 1000);
-    give(this.child.stdio[GO] as Writable, "go\n");
-    give(this.child.stdio[0] as Writable, stdin);
+    const streams = this.child.stdio as unknown as Streams;
+    give(streams[GO]!, "go\n");
+    give(streams[0]!, stdin);
   }
 
   kill(why: KilledBy): void {
