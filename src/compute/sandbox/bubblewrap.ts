@@ -46,7 +46,7 @@ export class Bubblewrap implements Sandbox {
     this.languages = parts.programs.python === null ? ["javascript", "typescript"] : ["python", "javascript", "typescript"];
   }
 
-  async run({ files = {}, program, stdin = "", limits: given, signal }: SandboxRun): Promise<SandboxResult> {
+  async run({ files = {}, program, stdin = "", mounts = {}, limits: given, signal }: SandboxRun): Promise<SandboxResult> {
     const isNode = "language" in program && program.language !== "python";
     const limits = withRuntime(limitsWith(given), isNode);
     const prepared = await this.prepare(files, program, signal);
@@ -55,7 +55,8 @@ export class Bubblewrap implements Sandbox {
       const folder = join(this.parts.folder.path, `run-${this.runs++}`);
       await writeFiles(folder, prepared.files);
       try {
-        const inside = [...(await this.isolation(limits, isNode)), "--ro-bind", folder, "/box"];
+        const shared = Object.entries({ ...mounts, "/box": folder }).flatMap(([path, source]) => ["--ro-bind", source, path]);
+        const inside = await this.isolation(limits, { isNode, shared });
         // A copy, so that the program may change its files: they then live in a temporary file system with a size.
         const command = ["/bin/sh", "-c", 'cp -R /box/. /work/ && exec "$@"', "sh", ...prepared.command];
         const launched = this.launch({ slot, member: 0, isolation: inside, command, stdin, limits, channel: null });
@@ -141,7 +142,7 @@ export class Bubblewrap implements Sandbox {
   private async member({ guest, stdin }: PairMember, limits: SandboxLimits): Promise<Omit<Launch, "userId" | "programs" | "group" | "channel">> {
     const isNode = guest.startsWith("javascript");
     const own = withRuntime(limits, isNode);
-    const isolation = await this.isolation(own, isNode);
+    const isolation = await this.isolation(own, { isNode, shared: [] });
     const role = guest.endsWith("examiner") ? "examiner" : "candidate";
     if (!isNode) {
       // Without -S the examiner sees the system's packages (pytest); the candidate imports them too, read-only.
@@ -157,15 +158,18 @@ export class Bubblewrap implements Sandbox {
     return python;
   }
 
-  private async isolation(limits: SandboxLimits, withNode: boolean): Promise<readonly string[]> {
+  private async isolation(
+    limits: SandboxLimits,
+    { isNode, shared }: { readonly isNode: boolean; readonly shared: readonly string[] },
+  ): Promise<readonly string[]> {
     this.mounts ??= await systemMounts();
     const bytes = Math.round(limits.diskMegabytes * 1024 * 1024);
-    const node = withNode ? ["--ro-bind", await this.parts.folder.node(), NODE] : [];
+    const node = isNode ? ["--ro-bind", await this.parts.folder.node(), NODE] : [];
     const temporary = (path: string, size: number): readonly string[] => ["--size", String(Math.max(size, 4096)), "--tmpfs", path];
     return [
       ...this.mounts, "--ro-bind", this.parts.folder.guest, GUEST, ...node, "--proc", "/proc", "--dev", "/dev",
       ...temporary("/dev/shm", Math.round(bytes / 4)), "--remount-ro", "/dev", ...temporary("/tmp", Math.round(bytes / 4)),
-      ...temporary("/work", Math.round(bytes / 2)), "--dir", "/box", "--chdir", "/work", "--remount-ro", "/",
+      ...temporary("/work", Math.round(bytes / 2)), ...shared, "--chdir", "/work", "--remount-ro", "/",
       "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL",
       "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/work", "--setenv", "LANG", "C.UTF-8",
     ];

@@ -162,6 +162,8 @@ export class Launched {
   private causeOf(exit: number | null): KilledBy {
     if (exit === null) return "memory";
     if (exit === 137 && this.ranOutOfMemory()) return "memory";
+    // V8 aborts when its heap is full.
+    if (exit === 134 && this.stderr.text.includes("heap out of memory")) return "memory";
     if (exit === 152 || exit === 137) return "cpu";
     return exit > 128 && exit < 160 ? "signal" : null;
   }

@@ -59,7 +59,8 @@ export class PoolFolder {
   }
 }
 
-async function readableByAll(path: string): Promise<boolean> {
+/** Whether a user who is nobody here may read a program or enter a folder: the path and each folder above it. */
+export async function readableByAll(path: string): Promise<boolean> {
   if (((await stat(path)).mode & 0o5) !== 0o5) return false;
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     if (((await stat(folder)).mode & 0o1) === 0) return false;

@@ -35,15 +35,16 @@ export class QuickJs implements Sandbox {
     this.slots = new Slots(slots);
   }
 
-  async run({ files = {}, program, stdin = "", limits: given, signal }: SandboxRun): Promise<SandboxResult> {
+  async run({ files = {}, program, stdin = "", mounts = {}, limits: given, signal }: SandboxRun): Promise<SandboxResult> {
     const limits = limitsWith(given);
     checkFiles(files);
     if (!("language" in program) || program.language !== "javascript") {
       const got = "language" in program ? program.language : `the command ${program.command[0] ?? ""}`;
       throw new SandboxError(expected("quickjs sandbox", "a program in javascript", got, "use the bubblewrap sandbox on Linux"));
     }
-    if (Object.keys(files).length > 0) {
-      throw new SandboxError(expected("quickjs sandbox", "no files", `${Object.keys(files).length}`, "it has no file system; put the data into stdin"));
+    const paths = [...Object.keys(files), ...Object.keys(mounts)];
+    if (paths.length > 0) {
+      throw new SandboxError(expected("quickjs sandbox", "no files", paths.join(", "), "it has no file system; put the data into stdin"));
     }
     const { source } = program;
     return this.slots.use(signal, () => this.inWorker({ source, stdin, limits, signal }));

@@ -39,6 +39,8 @@ export interface SandboxRun {
   /** What to run: a program of the system with its arguments, or a source text in a language. */
   readonly program: { readonly command: readonly string[] } | { readonly language: SandboxLanguage; readonly source: string };
   readonly stdin?: string;
+  /** Folders of this machine that the program may read, by their path inside, such as "/toolchain". Any user must be able to read them. */
+  readonly mounts?: Readonly<Record<string, string>>;
   readonly limits?: Partial<SandboxLimits>;
   /** Abort: the run is ended (or leaves the queue) and `run` rejects with the signal's reason. */
   readonly signal?: AbortSignal;

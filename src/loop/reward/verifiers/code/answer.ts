@@ -54,7 +54,7 @@ export function answerCode(
 }
 
 /** Blocks between lines of three or more backticks or tildes, read line by line; one that is never closed ends with the text. Null: none. */
-function fencedBlocks(text: string): Block[] | null {
+export function fencedBlocks(text: string): Block[] | null {
   const blocks: Block[] = [];
   let open: { readonly fence: string; readonly info: string; readonly lines: string[] } | null = null;
   for (const line of text.split("\n")) {
