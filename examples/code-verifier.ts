@@ -11,14 +11,24 @@ export function programming(path: string): Env {
     tasks: () => dataset(path, { needs: ["tests", "solution"], system: "Answer with one Python code block." }),
     reward: codeReward({ language: "python", grade: "fraction", limits: { wallSeconds: 5 } }),
     reference: ({ data }: Task): readonly Message[] => [
-      { role: "assistant", content: `${fence}python\n${String(data["solution"])}\n${fence}` },
+      { role: "assistant", content: `${fence}python\n${data["solution"] as string}\n${fence}` },
     ],
     maxTurns: 1,
   });
 }
 
 /** GRPO on the dataset. The tests see the answer; the answer never sees the tests. */
-export async function trainProgrammer({ model, data, runsFolder, steps }: { model: string; data: string; runsFolder: string; steps: number }) {
+export async function trainProgrammer({
+  model,
+  data,
+  runsFolder,
+  steps,
+}: {
+  model: string;
+  data: string;
+  runsFolder: string;
+  steps: number;
+}) {
   return train(
     {
       name: "programmer",

@@ -62,4 +62,12 @@ for (let jobs = 0; exit === 0 && runtime.hasPendingJob() && jobs < 1_000_000; jo
   if (done.error) failed(done.error);
 }
 const bytes = Buffer.concat(output);
-parentPort.postMessage({ event: "end", exit, stdout: bytes.toString("utf8"), stderr: stderr.slice(0, outputBytes), cut: seen > kept, late, flood });
+parentPort.postMessage({
+  event: "end",
+  exit,
+  stdout: bytes.toString("utf8"),
+  stderr: stderr.slice(0, outputBytes),
+  cut: seen > kept,
+  late,
+  flood,
+});

@@ -1,4 +1,7 @@
-/** `npm test`: sets up, with the system packages that the sandbox's tests need, then runs vitest with the arguments given. Sources that do not compile fail the run, after the tests. */
+/**
+ * `npm test`: sets up, with the system packages that the sandbox's tests need, then runs vitest with the arguments given. Sources that do
+ * not compile fail the run, after the tests.
+ */
 import { join } from "node:path";
 import { root, runNode, setUp } from "./setup.mjs";
 import { systemPackages } from "./system.mjs";

@@ -90,7 +90,11 @@ function raised(error) {
   try {
     return { raise: { value: error instanceof Error ? reference(error) : encode(error) } };
   } catch {
-    return { raise: { value: { t: "error", v: -1, name: "Error", message: "what was thrown cannot be sent", base: "Error", own: null, code: null } } };
+    return {
+      raise: {
+        value: { t: "error", v: -1, name: "Error", message: "what was thrown cannot be sent", base: "Error", own: null, code: null },
+      },
+    };
   }
 }
 
@@ -114,7 +118,10 @@ async function performSoon(request) {
     const value = perform(request);
     if (value instanceof Promise) {
       // Settled before it is told, so that the examiner needs no event loop of this process.
-      const settled = await value.then((result) => ({ promise: encode(result) }), (error) => ({ rejected: raised(error).raise }));
+      const settled = await value.then(
+        (result) => ({ promise: encode(result) }),
+        (error) => ({ rejected: raised(error).raise }),
+      );
       return withOutput(settled);
     }
     return withOutput(answerWith(request, value));
@@ -170,7 +177,8 @@ function perform(request) {
 function namespace(exported) {
   const named = Object.setPrototypeOf({}, { module: true });
   const isObject = (typeof exported === "object" && exported !== null) || typeof exported === "function";
-  for (const key of isObject ? Object.keys(exported) : []) Object.defineProperty(named, key, { enumerable: true, get: () => exported[key] });
+  for (const key of isObject ? Object.keys(exported) : [])
+    Object.defineProperty(named, key, { enumerable: true, get: () => exported[key] });
   if (!wire.hasOwn(named, "default")) Object.defineProperty(named, "default", { enumerable: true, value: exported });
   return named;
 }

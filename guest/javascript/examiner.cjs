@@ -38,7 +38,8 @@ async function plain() {
   try {
     for (const name of job.modules) {
       loaded.set(name, remoteModule(name));
-      const fits = (key) => !(key in globalThis) && !scope.has(key) && key !== "default" && /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(key);
+      const fits = (key) =>
+        !(key in globalThis) && !scope.has(key) && key !== "default" && /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(key);
       for (const key of Object.keys(loaded.get(name)).filter(fits)) scope.set(key, loaded.get(name)[key]);
     }
   } catch (error) {

@@ -37,7 +37,8 @@ function ask(message, args = []) {
     }
   } catch (error) {
     if (error instanceof CandidateGone) throw error;
-    state.gone = error instanceof wire.Closed ? "the candidate's process ended" : `the candidate's process broke the protocol: ${error.message}`;
+    state.gone =
+      error instanceof wire.Closed ? "the candidate's process ended" : `the candidate's process broke the protocol: ${error.message}`;
     throw new CandidateGone(state.gone);
   }
   throw thrown(reply.raise);
@@ -55,7 +56,8 @@ function thrown(raise) {
 
 /** What a call changed in place in an argument, done to the test's own object. */
 function replace(target, now) {
-  if (target === null || typeof target !== "object" || Object.getPrototypeOf(target) !== Object.getPrototypeOf(now)) throw new wire.WireError("a change of no argument");
+  if (target === null || typeof target !== "object" || Object.getPrototypeOf(target) !== Object.getPrototypeOf(now))
+    throw new wire.WireError("a change of no argument");
   if (Array.isArray(target)) target.splice(0, target.length, ...now);
   else if (target instanceof Map) {
     target.clear();
@@ -66,7 +68,8 @@ function replace(target, now) {
   } else if (ArrayBuffer.isView(target)) target.set(now);
   else {
     for (const key of Object.keys(target)) if (!wire.hasOwn(now, key)) delete target[key];
-    for (const key of Object.keys(now)) Object.defineProperty(target, key, { value: now[key], writable: true, enumerable: true, configurable: true });
+    for (const key of Object.keys(now))
+      Object.defineProperty(target, key, { value: now[key], writable: true, enumerable: true, configurable: true });
   }
 }
 
@@ -98,7 +101,11 @@ function remoteFunction(number, name) {
   const target = function () {};
   Object.defineProperty(target, "name", { value: name });
   return new Proxy(target, {
-    apply: (_target, self, args) => ask({ op: "call", id: number, self: encode(self === undefined || numbers.has(self) ? self : undefined), args: args.map(encode) }, args),
+    apply: (_target, self, args) =>
+      ask(
+        { op: "call", id: number, self: encode(self === undefined || numbers.has(self) ? self : undefined), args: args.map(encode) },
+        args,
+      ),
     construct: (_target, args) => ask({ op: "construct", id: number, args: args.map(encode) }, args),
     get: (own, key) => {
       if (key === Symbol.hasInstance) return (value) => isInstance(number, value);
@@ -127,8 +134,10 @@ function remoteThing(number, { name, operators, list }) {
   return new Proxy(target, {
     get: (own, key) => {
       if (key === "then") return undefined;
-      if (key === Symbol.iterator && symbols.has("Symbol.iterator")) return () => ask({ op: "method", id: number, name: "@@iterator", args: [] });
-      if (key === Symbol.asyncIterator && symbols.has("Symbol.asyncIterator")) return () => ask({ op: "method", id: number, name: "@@asyncIterator", args: [] });
+      if (key === Symbol.iterator && symbols.has("Symbol.iterator"))
+        return () => ask({ op: "method", id: number, name: "@@iterator", args: [] });
+      if (key === Symbol.asyncIterator && symbols.has("Symbol.asyncIterator"))
+        return () => ask({ op: "method", id: number, name: "@@asyncIterator", args: [] });
       if (typeof key === "symbol") return own[key];
       return ask({ op: "get", id: number, name: key });
     },
@@ -140,7 +149,9 @@ function remoteThing(number, { name, operators, list }) {
     ownKeys: (own) => [...new Set([...Reflect.ownKeys(own), ...remoteKeys(number)])],
     getOwnPropertyDescriptor: (own, key) => {
       if (typeof key === "symbol" || wire.hasOwn(own, key)) return Reflect.getOwnPropertyDescriptor(own, key);
-      return remoteKeys(number).includes(key) ? { value: ask({ op: "get", id: number, name: key }), writable: true, enumerable: true, configurable: true } : undefined;
+      return remoteKeys(number).includes(key)
+        ? { value: ask({ op: "get", id: number, name: key }), writable: true, enumerable: true, configurable: true }
+        : undefined;
     },
   });
 }
@@ -172,7 +183,12 @@ function serve(request) {
   if (target === undefined) throw new wire.WireError("no such object");
   try {
     if (request.op === "call" && typeof target === "function") return { ok: encode(target(...request.args.map(decode))) };
-    if (request.op === "get" && typeof target === "object" && typeof request.name === "string" && !["constructor", "__proto__"].includes(request.name)) {
+    if (
+      request.op === "get" &&
+      typeof target === "object" &&
+      typeof request.name === "string" &&
+      !["constructor", "__proto__"].includes(request.name)
+    ) {
       const value = target[request.name];
       return { ok: encode(typeof value === "function" ? value.bind(target) : value) };
     }

@@ -17,7 +17,11 @@ module.exports = async function* reporter(events) {
     const cause = data.details?.error?.cause ?? data.details?.error;
     const message = gone ?? (ran ? (cause === undefined ? "" : String(cause?.message ?? cause)) : "it was not run");
     globalThis[Symbol.for("flywheel.report")]({
-      event: "test", id, passed: type === "test:pass" && ran && gone === null, message: message.slice(0, 500), suite: data.details?.type === "suite",
+      event: "test",
+      id,
+      passed: type === "test:pass" && ran && gone === null,
+      message: message.slice(0, 500),
+      suite: data.details?.type === "suite",
     });
   }
   globalThis[Symbol.for("flywheel.report")]({ event: "end" });

@@ -86,25 +86,45 @@ function encode(value, other, depth = 0) {
   const prototype = getPrototypeOf(value);
   if (Array.isArray(value)) return prototype === Array.prototype ? tagged("array", Array.from(value, inner)) : other(value);
   if (prototype === Object.prototype || prototype === null) return encodeObject(value, inner, prototype);
-  if (prototype === Map.prototype && types.isMap(value)) return tagged("map", Array.from(value, ([key, item]) => [inner(key), inner(item)]));
+  if (prototype === Map.prototype && types.isMap(value))
+    return tagged(
+      "map",
+      Array.from(value, ([key, item]) => [inner(key), inner(item)]),
+    );
   if (prototype === Set.prototype && types.isSet(value)) return tagged("set", Array.from(value, inner));
   if (prototype === Date.prototype && types.isDate(value)) return tagged("date", inner(value.getTime()));
   if (prototype === RegExp.prototype && types.isRegExp(value)) return tagged("regexp", [value.source, value.flags]);
-  if (types.isTypedArray(value)) return tagged("bytes", [prototype.constructor.name, byteView(value.buffer, value.byteOffset, value.byteLength).toString("base64")]);
+  if (types.isTypedArray(value))
+    return tagged("bytes", [prototype.constructor.name, byteView(value.buffer, value.byteOffset, value.byteLength).toString("base64")]);
   return other(value);
 }
 
 function encodeObject(value, inner, prototype) {
   if (Object.getOwnPropertySymbols(value).length > 0) throw new WireError("an object with symbols as keys cannot be sent");
-  return tagged(prototype === null ? "bare" : "object", keys(value).map((key) => [key, inner(value[key])]));
+  return tagged(
+    prototype === null ? "bare" : "object",
+    keys(value).map((key) => [key, inner(value[key])]),
+  );
 }
 
 const TYPED = new Map(
-  [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array, Int32Array, Uint32Array, Float32Array, Float64Array, BigInt64Array, BigUint64Array].map(
-    (kind) => [kind.name, kind],
-  ),
+  [
+    Int8Array,
+    Uint8Array,
+    Uint8ClampedArray,
+    Int16Array,
+    Uint16Array,
+    Int32Array,
+    Uint32Array,
+    Float32Array,
+    Float64Array,
+    BigInt64Array,
+    BigUint64Array,
+  ].map((kind) => [kind.name, kind]),
 );
-const ERRORS = new Map([Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError, AggregateError].map((kind) => [kind.name, kind]));
+const ERRORS = new Map(
+  [Error, TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError, AggregateError].map((kind) => [kind.name, kind]),
+);
 
 /** `reference(message)` makes the value of a message that is no plain data. Throws `WireError` for anything malformed. */
 function decode(message, reference) {
@@ -137,7 +157,8 @@ function decodeAny(message, reference) {
     case "object":
     case "bare": {
       const made = t === "bare" ? Object.create(null) : {};
-      for (const [key, item] of v) defineProperty(made, String(key), { value: inner(item), writable: true, enumerable: true, configurable: true });
+      for (const [key, item] of v)
+        defineProperty(made, String(key), { value: inner(item), writable: true, enumerable: true, configurable: true });
       return made;
     }
     case "map":

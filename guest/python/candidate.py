@@ -44,10 +44,12 @@ def _operator(name):
     return forward
 
 
-for _name in ("len", "iter", "next", "getitem", "setitem", "contains", "bool", "str", "enter", "exit", "lt", "le", "gt", "ge", "add", "sub", "mul"):
+_OPERATORS = "len iter next getitem setitem contains bool str enter exit lt le gt ge add sub mul"
+for _name in _OPERATORS.split():
     setattr(Local, "__%s__" % _name, _operator("__%s__" % _name))
 
-_HIDDEN = frozenset(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__str__", "__repr__", "__format__"}
+_HIDDEN = frozenset(dir(object)) - {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__str__", "__repr__"}
+_FUNCTIONS = frozenset("function method builtin_function_or_method method-wrapper partial method_descriptor _lru_cache_wrapper".split())
 
 
 class Agent:
@@ -75,7 +77,7 @@ class Agent:
             return {"t": "module", "v": number}
         if kind.__name__ == "coroutine":
             return {"t": "coroutine", "v": number}
-        if kind.__name__ in ("function", "method", "builtin_function_or_method", "method-wrapper", "partial", "method_descriptor", "_lru_cache_wrapper"):
+        if kind.__name__ in _FUNCTIONS:
             return {"t": "function", "v": number, "name": str(getattr(value, "__name__", "function"))}
         return {"t": "object", "v": number, "class": self.reference(kind)}
 
@@ -164,7 +166,8 @@ class Agent:
             message = str(error)[:2000]
         except BaseException:
             message = ""
-        answer = {"type": str(kind.__name__), "message": message, "base": self.base(kind), "builtin": getattr(builtins, kind.__name__, None) is kind}
+        builtin = getattr(builtins, kind.__name__, None) is kind
+        answer = {"type": str(kind.__name__), "message": message, "base": self.base(kind), "builtin": builtin}
         try:
             answer["args"] = self.encode_all(error.args)
         except BaseException:

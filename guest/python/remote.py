@@ -215,7 +215,8 @@ class RemoteValue:
         return value
 
     def __setattr__(self, name, value):
-        self._flywheel_connection.ask({"op": "set", "id": self._flywheel_number, "name": name, "value": self._flywheel_connection.encode(value)})
+        encoded = self._flywheel_connection.encode(value)
+        self._flywheel_connection.ask({"op": "set", "id": self._flywheel_number, "name": name, "value": encoded})
 
 
 class RemoteFunction:
@@ -282,7 +283,8 @@ class Remote:
         if number is None or type(other) is not kind or not kind._flywheel_named or "__eq__" not in kind._flywheel_operators:
             return False
         # It may call its own kind equal, if it does not call everything so.
-        return any(self._operate("__eq__", probe) is True for probe in (object(), 1, "")) is False and self._operate("__eq__", other) is True
+        everything = any(self._operate("__eq__", probe) is True for probe in (object(), 1, ""))
+        return not everything and self._operate("__eq__", other) is True
 
     def __ne__(self, other):
         return not self == other
@@ -330,7 +332,8 @@ _COMPARISONS = frozenset(("__lt__", "__le__", "__gt__", "__ge__"))
 
 
 def make_class(connection, number, shape):
-    body = {"_flywheel_owner": connection, "_flywheel_class_number": number, "_flywheel_named": False, "_flywheel_operators": frozenset(shape["operators"])}
+    body = {"_flywheel_owner": connection, "_flywheel_class_number": number, "_flywheel_named": False}
+    body["_flywheel_operators"] = frozenset(shape["operators"])
     for name in shape["operators"]:
         if name not in _DECIDED_HERE:
             body[name] = operator(name)

@@ -103,9 +103,7 @@ def _encode_library(value, kind, other, depth):
     """Types of the standard library (and numpy) that are plain data. By module and name, so that nothing is imported for it."""
     module, name = kind.__module__, kind.__name__
     if not (isinstance(module, str) and sys.modules.get(module) is not None and getattr(sys.modules[module], name, None) is kind):
-        if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-            return {"t": "named", "n": str(name), "f": [str(field) for field in kind._fields], "v": _items(tuple.__iter__(value), other, depth)}
-        return None
+        return _encode_named(value, kind, other, depth)
     if module == "collections":
         if name == "deque":
             return {"t": "deque", "v": _items(value, other, depth), "m": value.maxlen}
@@ -123,8 +121,13 @@ def _encode_library(value, kind, other, depth):
             return {"t": "ndarray", "d": value.dtype.str, "s": list(value.shape), "v": value.tobytes().hex()}
         if hasattr(value, "item") and name != "ndarray":
             return encode(value.item(), other, depth + 1)
+    return _encode_named(value, kind, other, depth)
+
+
+def _encode_named(value, kind, other, depth):
     if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        return {"t": "named", "n": str(name), "f": [str(field) for field in kind._fields], "v": _items(tuple.__iter__(value), other, depth)}
+        fields = [str(field) for field in kind._fields]
+        return {"t": "named", "n": str(kind.__name__), "f": fields, "v": _items(tuple.__iter__(value), other, depth)}
     return None
 
 

@@ -8,15 +8,23 @@ import { dirname, join } from "node:path";
 import { SandboxError } from "../../errors.ts";
 import type { ControlGroup, ControlGroups } from "./cgroup.ts";
 import { launch, type Launch, type Launched } from "./launch.ts";
-import { type PoolFolder, systemMounts } from "./machine.ts";
+import { openToAll, type PoolFolder, systemMounts } from "./machine.ts";
 import {
-  checkFiles, limitsWith, NODE_MINIMUM, type PairMember, type PairResult, type Sandbox, type SandboxLimits, type SandboxPair, type SandboxResult,
+  checkFiles,
+  limitsWith,
+  NODE_MINIMUM,
+  type PairMember,
+  type PairResult,
+  type Sandbox,
+  type SandboxLimits,
+  type SandboxPair,
+  type SandboxResult,
   type SandboxRun,
 } from "./sandbox.ts";
 import { Slots } from "./slots.ts";
 import { Transpiler } from "./transpile.ts";
 
-export interface BubblewrapParts {
+interface BubblewrapParts {
   readonly programs: { readonly bwrap: string; readonly prlimit: string; readonly python: string | null };
   readonly folder: PoolFolder;
   readonly groups: ControlGroups | null;
@@ -95,7 +103,11 @@ export class Bubblewrap implements Sandbox {
     await this.close();
   }
 
-  private launch({ slot, member, ...rest }: Omit<Launch, "userId" | "programs" | "group"> & { readonly slot: number; readonly member: 0 | 1 }): Launched {
+  private launch({
+    slot,
+    member,
+    ...rest
+  }: Omit<Launch, "userId" | "programs" | "group"> & { readonly slot: number; readonly member: 0 | 1 }): Launched {
     const { programs, userIds, groups } = this.parts;
     const name = `${slot}-${member}`;
     let group = this.groups.get(name) ?? null;
@@ -134,12 +146,18 @@ export class Bubblewrap implements Sandbox {
     if (program.language === "python") {
       return { files: { ...files, "main.py": program.source }, command: [this.python(), "-I", "-B", "-X", "utf8", "main.py"] };
     }
-    const compiled = await this.transpiler.compile({ ...files, [program.language === "javascript" ? "main.js" : "main.ts"]: program.source }, signal);
+    const compiled = await this.transpiler.compile(
+      { ...files, [program.language === "javascript" ? "main.js" : "main.ts"]: program.source },
+      signal,
+    );
     const flags = [...NODE_FLAGS, join(GUEST, "javascript", "main.cjs")];
     return { files: compiled, command: [NODE, ...flags] };
   }
 
-  private async member({ guest, stdin }: PairMember, limits: SandboxLimits): Promise<Omit<Launch, "userId" | "programs" | "group" | "channel">> {
+  private async member(
+    { guest, stdin }: PairMember,
+    limits: SandboxLimits,
+  ): Promise<Omit<Launch, "userId" | "programs" | "group" | "channel">> {
     const isNode = guest.startsWith("javascript");
     const own = withRuntime(limits, isNode);
     const isolation = await this.isolation(own, { isNode, shared: [] });
@@ -148,7 +166,8 @@ export class Bubblewrap implements Sandbox {
       // Without -S the examiner sees the system's packages (pytest); the candidate imports them too, read-only.
       return { isolation, command: [this.python(), "-I", "-B", "-X", "utf8", `${GUEST}/python/${role}.py`], stdin, limits: own };
     }
-    const reporter = role === "examiner" ? ["--test-reporter", `${GUEST}/javascript/reporter.cjs`, "--test-reporter-destination", "stdout"] : [];
+    const reporter =
+      role === "examiner" ? ["--test-reporter", `${GUEST}/javascript/reporter.cjs`, "--test-reporter-destination", "stdout"] : [];
     return { isolation, command: [NODE, ...NODE_FLAGS, ...reporter, `${GUEST}/javascript/${role}.cjs`], stdin, limits: own };
   }
 
@@ -167,11 +186,44 @@ export class Bubblewrap implements Sandbox {
     const node = isNode ? ["--ro-bind", await this.parts.folder.node(), NODE] : [];
     const temporary = (path: string, size: number): readonly string[] => ["--size", String(Math.max(size, 4096)), "--tmpfs", path];
     return [
-      ...this.mounts, "--ro-bind", this.parts.folder.guest, GUEST, ...node, "--proc", "/proc", "--dev", "/dev",
-      ...temporary("/dev/shm", Math.round(bytes / 4)), "--remount-ro", "/dev", ...temporary("/tmp", Math.round(bytes / 4)),
-      ...temporary("/work", Math.round(bytes / 2)), ...shared, "--chdir", "/work", "--remount-ro", "/",
-      "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL",
-      "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/work", "--setenv", "LANG", "C.UTF-8",
+      ...this.mounts,
+      "--ro-bind",
+      this.parts.folder.guest,
+      GUEST,
+      ...node,
+      "--proc",
+      "/proc",
+      "--dev",
+      "/dev",
+      ...temporary("/dev/shm", Math.round(bytes / 4)),
+      "--remount-ro",
+      "/dev",
+      ...temporary("/tmp", Math.round(bytes / 4)),
+      ...temporary("/work", Math.round(bytes / 2)),
+      ...shared,
+      "--chdir",
+      "/work",
+      "--remount-ro",
+      "/",
+      "--unshare-all",
+      "--unshare-user",
+      "--disable-userns",
+      "--die-with-parent",
+      "--new-session",
+      "--hostname",
+      "box",
+      "--cap-drop",
+      "ALL",
+      "--clearenv",
+      "--setenv",
+      "PATH",
+      "/usr/bin:/bin",
+      "--setenv",
+      "HOME",
+      "/work",
+      "--setenv",
+      "LANG",
+      "C.UTF-8",
     ];
   }
 }
@@ -186,10 +238,11 @@ function withRuntime(limits: SandboxLimits, isNode: boolean): SandboxLimits {
 }
 
 async function writeFiles(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
-  await mkdir(folder, { mode: 0o755 });
+  await mkdir(folder);
   for (const [path, content] of Object.entries(files)) {
     const full = join(folder, path);
-    await mkdir(dirname(full), { recursive: true, mode: 0o755 });
-    await writeFile(full, content, { mode: 0o644 });
+    await mkdir(dirname(full), { recursive: true });
+    await writeFile(full, content);
   }
+  await openToAll(folder);
 }

@@ -26,7 +26,14 @@ export function findControlGroups(): ControlGroups | null {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return null;
   const version = existsSync(join(ROOT, "cgroup.controllers")) ? 2 : 1;
   const parents = version === 2 ? [ROOT] : [join(ROOT, "memory"), join(ROOT, "pids")];
-  const groups: ControlGroups = { version, make: (name) => make(version, parents.map((parent) => join(parent, `${PREFIX}${process.pid}-${name}`))) };
+  const groups: ControlGroups = {
+    version,
+    make: (name) =>
+      make(
+        version,
+        parents.map((parent) => join(parent, `${PREFIX}${process.pid}-${name}`)),
+      ),
+  };
   try {
     for (const parent of parents) sweep(parent);
     groups.make("probe").remove();

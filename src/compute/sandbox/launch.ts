@@ -35,14 +35,30 @@ export function launch(given: Launch): Launched {
   const { programs, userId } = given;
   const report = given.channel === "report";
   const stdio: StdioOptions = [
-    "pipe", "pipe", "pipe", "pipe", given.channel === null ? "ignore" : report ? "pipe" : given.channel, report ? "pipe" : "ignore", "pipe",
+    "pipe",
+    "pipe",
+    "pipe",
+    "pipe",
+    given.channel === null ? "ignore" : report ? "pipe" : given.channel,
+    report ? "pipe" : "ignore",
+    "pipe",
   ];
   const identity = userId === null ? {} : { uid: userId, gid: userId };
   const program = userId === null ? withCount(given) : given.command;
   // The shell waits until the process is in its control group: what it starts is then in it too.
   const line = [
-    "-c", `read -r go <&${GO} && exec ${GO}<&- "$@"`, "sh", programs.prlimit, ...rlimits(given.limits, userId !== null), "--",
-    programs.bwrap, "--json-status-fd", String(STATUS), ...given.isolation, "--", ...program,
+    "-c",
+    `read -r go <&${GO} && exec ${GO}<&- "$@"`,
+    "sh",
+    programs.prlimit,
+    ...rlimits(given.limits, userId !== null),
+    "--",
+    programs.bwrap,
+    "--json-status-fd",
+    String(STATUS),
+    ...given.isolation,
+    "--",
+    ...program,
   ];
   const child = spawn("/bin/sh", line, { stdio, ...identity, cwd: "/", env: { PATH: "/usr/bin:/bin" }, windowsHide: true });
   return new Launched(child, given);
@@ -51,8 +67,13 @@ export function launch(given: Launch): Launched {
 function rlimits(limits: SandboxLimits, countProcesses: boolean): string[] {
   const memory = Math.round(limits.memoryMegabytes * 1024 * 1024);
   return [
-    `--as=${memory}`, `--cpu=${Math.ceil(limits.cpuSeconds)}`, `--fsize=${Math.round(limits.diskMegabytes * 1024 * 1024)}`,
-    "--nofile=256", "--core=0", "--memlock=0", ...(countProcesses ? [`--nproc=${limits.processes}`] : []),
+    `--as=${memory}`,
+    `--cpu=${Math.ceil(limits.cpuSeconds)}`,
+    `--fsize=${Math.round(limits.diskMegabytes * 1024 * 1024)}`,
+    "--nofile=256",
+    "--core=0",
+    "--memlock=0",
+    ...(countProcesses ? [`--nproc=${limits.processes}`] : []),
   ];
 }
 

@@ -1,6 +1,6 @@
 /** What of this machine a sandbox needs: programs, the package's own guest files where another user can read them, user ids. */
 import { constants } from "node:fs";
-import { access, chmod, copyFile, cp, link, lstat, mkdtemp, readFile, readlink, realpath, rm, stat } from "node:fs/promises";
+import { access, chmod, copyFile, cp, link, lstat, mkdtemp, readFile, readdir, readlink, realpath, rm, stat } from "node:fs/promises";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
@@ -11,10 +11,44 @@ export async function findProgram(...names: readonly string[]): Promise<string |
   const folders = ["/usr/bin", "/usr/local/bin", "/bin", ...(process.env.PATH ?? "").split(delimiter)];
   for (const name of names) {
     for (const path of name.startsWith("/") ? [name] : folders.map((folder) => join(folder, name))) {
-      if (await access(path, constants.X_OK).then(() => true, () => false)) return path;
+      if (
+        await access(path, constants.X_OK).then(
+          () => true,
+          () => false,
+        )
+      )
+        return path;
     }
   }
   return null;
+}
+
+const PREFIX = "flywheel-sandbox-";
+
+/** Removes what a process left that was killed. */
+async function sweep(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const owner = name.startsWith(PREFIX) ? /^\d+/.exec(name.slice(PREFIX.length))?.[0] : undefined;
+    if (owner !== undefined && !isAlive(Number(owner)))
+      await rm(join(tmpdir(), name), { recursive: true, force: true }).catch(() => undefined);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** Lets any user read a folder and everything in it, whatever this process's umask is. */
+export async function openToAll(path: string): Promise<void> {
+  await chmod(path, 0o755);
+  for (const entry of await readdir(path, { withFileTypes: true, recursive: true })) {
+    await chmod(join(entry.path, entry.name), entry.isDirectory() ? 0o755 : 0o644);
+  }
 }
 
 /** A folder that any user may read, for one pool; gone when the pool is closed or the process ends. */
@@ -29,10 +63,11 @@ export class PoolFolder {
   }
 
   static async make(): Promise<PoolFolder> {
-    const path = await realpath(await mkdtemp(join(tmpdir(), "flywheel-sandbox-")));
-    await chmod(path, 0o755);
+    await sweep();
+    const path = await realpath(await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`)));
     const folder = new PoolFolder(path);
     await cp(guestFolder(), folder.guest, { recursive: true });
+    await openToAll(path);
     return folder;
   }
 
@@ -47,7 +82,14 @@ export class PoolFolder {
     if (await readableByAll(source)) return source;
     const copy = join(this.path, "node");
     if (existsSync(copy)) return copy;
-    if (((await stat(source)).mode & 0o5) === 0o5 && (await link(source, copy).then(() => true, () => false))) return copy;
+    if (
+      ((await stat(source)).mode & 0o5) === 0o5 &&
+      (await link(source, copy).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return copy;
     await copyFile(source, copy);
     await chmod(copy, 0o755);
     return copy;
@@ -113,7 +155,11 @@ export function versionIn(text: string): string | null {
 
 /** Kernel settings that decide whether a user other than root may isolate; for explanations. */
 export async function namespaceSettings(): Promise<string> {
-  const read = (path: string): Promise<string | null> => readFile(path, "utf8").then((text) => text.trim(), () => null);
+  const read = (path: string): Promise<string | null> =>
+    readFile(path, "utf8").then(
+      (text) => text.trim(),
+      () => null,
+    );
   const [max, clone, apparmor] = await Promise.all([
     read("/proc/sys/user/max_user_namespaces"),
     read("/proc/sys/kernel/unprivileged_userns_clone"),

@@ -20,7 +20,8 @@ export interface OpenSandboxOptions {
 /** Opens a sandbox. Throws `SandboxError` that says what is missing and how to get it. */
 export async function openSandbox({ kind = "auto", slots, python }: OpenSandboxOptions = {}): Promise<Sandbox> {
   const count = slots ?? Math.min(16, 2 * availableParallelism());
-  if (!Number.isInteger(count) || count < 1 || count > 256) throw new SandboxError(`sandbox slots: expected 1 to 256, got ${String(slots)}`);
+  if (!Number.isInteger(count) || count < 1 || count > 256)
+    throw new SandboxError(`sandbox slots: expected 1 to 256, got ${String(slots)}`);
   if (kind === "quickjs") return new QuickJs(count);
   const found = await findBubblewrap(count, python);
   if (typeof found !== "string") return found.sandbox;
@@ -35,17 +36,20 @@ interface Found {
   readonly python: string | null;
 }
 
-const INSTALL = "install it: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora), apk add bubblewrap util-linux (Alpine)";
+const INSTALL =
+  "install it: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora), apk add bubblewrap util-linux (Alpine)";
 
 /** An open sandbox that has passed its probe, or why there is none. */
 async function findBubblewrap(slots: number, wantedPython: string | undefined): Promise<Found | string> {
-  if (process.platform !== "linux") return `bubblewrap is for Linux, this is ${process.platform}; use kind "quickjs" for small JavaScript, or Linux`;
+  if (process.platform !== "linux")
+    return `bubblewrap is for Linux, this is ${process.platform}; use kind "quickjs" for small JavaScript, or Linux`;
   const [bwrap, prlimit, python] = await Promise.all([findProgram("bwrap"), findProgram("prlimit"), findPython(wantedPython)]);
   if (bwrap === null) return `bubblewrap is not there; ${INSTALL}`;
   if (prlimit === null) return "prlimit is not there; apt-get install util-linux";
   const root = process.getuid?.() === 0;
   const userIds = userIdBase(2 * slots);
-  if (root && userIds === null) return "this process is root and its user namespace maps too few user ids to become another; run as another user";
+  if (root && userIds === null)
+    return "this process is root and its user namespace maps too few user ids to become another; run as another user";
   const groups = findControlGroups();
   const sandbox = new Bubblewrap({ programs: { bwrap, prlimit, python }, folder: await PoolFolder.make(), groups, userIds, slots });
   const problem = await probe(sandbox);
@@ -64,7 +68,8 @@ async function probe(sandbox: Bubblewrap): Promise<string | null> {
       limits: { wallSeconds: 20 },
     });
     const lines = stdout.trim().split("\n");
-    if (exit !== 0 || lines.at(-1) !== "inside") return `a first run in bubblewrap failed: ${stderr.trim().slice(0, 200) || `exit code ${exit}`}`;
+    if (exit !== 0 || lines.at(-1) !== "inside")
+      return `a first run in bubblewrap failed: ${stderr.trim().slice(0, 200) || `exit code ${exit}`}`;
     const seen = lines.filter((line) => ["home", "root", "etc/passwd", "var"].includes(line));
     if (seen.length > 0 || lines[0] === "0") return `bubblewrap does not isolate here: ${lines.join(" ").slice(0, 200)}`;
     // Two header lines and the loopback device.
@@ -132,5 +137,11 @@ async function quickJsFinding(): Promise<SandboxFinding> {
     return { ...base, available: false, isolated: [], notIsolated: [], remedy: messageOf(cause) };
   }
   const isolated = ["files (none)", "network (none)", "processes (none)", "memory", "time", "output size"];
-  return { ...base, available: true, isolated, notIsolated: ["the process: a fault in QuickJS or WebAssembly would be in yours"], remedy: null };
+  return {
+    ...base,
+    available: true,
+    isolated,
+    notIsolated: ["the process: a fault in QuickJS or WebAssembly would be in yours"],
+    remedy: null,
+  };
 }

@@ -6,7 +6,15 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { expected, messageOf, SandboxError } from "../../errors.ts";
 import { guestFolder } from "./machine.ts";
-import { checkFiles, limitsWith, type PairResult, type Sandbox, type SandboxLimits, type SandboxResult, type SandboxRun } from "./sandbox.ts";
+import {
+  checkFiles,
+  limitsWith,
+  type PairResult,
+  type Sandbox,
+  type SandboxLimits,
+  type SandboxResult,
+  type SandboxRun,
+} from "./sandbox.ts";
 import { Slots } from "./slots.ts";
 
 interface Ended {
@@ -64,14 +72,27 @@ export class QuickJs implements Sandbox {
     await this.close();
   }
 
-  private async inWorker(job: { readonly source: string; readonly stdin: string; readonly limits: SandboxLimits; readonly signal: AbortSignal | undefined }): Promise<SandboxResult> {
+  private async inWorker(job: {
+    readonly source: string;
+    readonly stdin: string;
+    readonly limits: SandboxLimits;
+    readonly signal: AbortSignal | undefined;
+  }): Promise<SandboxResult> {
     const { limits, signal } = job;
     const milliseconds = limits.wallSeconds * 1000;
     const workerData = {
-      source: job.source, stdin: job.stdin, milliseconds, outputBytes: limits.outputBytes, memoryMegabytes: Math.min(limits.memoryMegabytes, MOST_MEGABYTES),
+      source: job.source,
+      stdin: job.stdin,
+      milliseconds,
+      outputBytes: limits.outputBytes,
+      memoryMegabytes: Math.min(limits.memoryMegabytes, MOST_MEGABYTES),
     };
     const worker = new Worker(join(guestFolder(), "quickjs.mjs"), {
-      workerData, env: {}, stdout: true, stderr: true, resourceLimits: { maxOldGenerationSizeMb: 128 },
+      workerData,
+      env: {},
+      stdout: true,
+      stderr: true,
+      resourceLimits: { maxOldGenerationSizeMb: 128 },
     });
     this.workers.add(worker);
     let started = performance.now();
@@ -86,7 +107,9 @@ export class QuickJs implements Sandbox {
           // The program's own deadline comes first; this one is for what never lets the interpreter look at the clock.
           timer = setTimeout(() => resolve("wall"), milliseconds + 250);
         });
-        worker.on("error", (cause: NodeJS.ErrnoException) => resolve(cause.code === "ERR_WORKER_OUT_OF_MEMORY" ? "memory" : failureOf(cause)));
+        worker.on("error", (cause: NodeJS.ErrnoException) =>
+          resolve(cause.code === "ERR_WORKER_OUT_OF_MEMORY" ? "memory" : failureOf(cause)),
+        );
         worker.on("exit", () => resolve(new SandboxError("quickjs: the worker ended")));
         signal?.addEventListener("abort", () => resolve(signal.reason as Error), { once: true });
       });
@@ -102,7 +125,9 @@ export class QuickJs implements Sandbox {
 
 /** WebAssembly that cannot grow ends QuickJS in one of several ways, all of them a trap. */
 function failureOf(cause: Error): Outcome {
-  return cause.name === "RuntimeError" || /memory|unreachable|out of bounds|Aborted/i.test(messageOf(cause)) ? "memory" : new SandboxError(`quickjs: ${messageOf(cause)}`);
+  return cause.name === "RuntimeError" || /memory|unreachable|out of bounds|Aborted/i.test(messageOf(cause))
+    ? "memory"
+    : new SandboxError(`quickjs: ${messageOf(cause)}`);
 }
 
 function resultOf(outcome: Outcome, seconds: number): SandboxResult {

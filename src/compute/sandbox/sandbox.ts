@@ -21,7 +21,7 @@ export interface SandboxLimits {
   readonly outputBytes: number;
 }
 
-export const DEFAULT_LIMITS: SandboxLimits = {
+const DEFAULT_LIMITS: SandboxLimits = {
   wallSeconds: 10,
   cpuSeconds: 5,
   memoryMegabytes: 512,
@@ -116,8 +116,12 @@ export function checkFiles(files: Readonly<Record<string, string>>): void {
   let bytes = 0;
   for (const [path, content] of entries) {
     const parts = path.split("/");
-    // eslint-disable-next-line no-control-regex
-    if (path === "" || path.length > 200 || /[\\\u0000-\u001f]/.test(path) || parts.some((part) => part === "" || part === "." || part === "..")) {
+    if (
+      path === "" ||
+      path.length > 200 ||
+      /[\\\u0000-\u001f]/.test(path) ||
+      parts.some((part) => part === "" || part === "." || part === "..")
+    ) {
       throw new SandboxError(expected("sandbox file", "a relative path without . and ..", JSON.stringify(path.slice(0, 80))));
     }
     bytes += Buffer.byteLength(content);

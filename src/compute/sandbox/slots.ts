@@ -50,7 +50,7 @@ export class Slots {
         },
         refuse: (cause) => {
           signal?.removeEventListener("abort", leave);
-          reject(cause as Error);
+          reject(cause);
         },
       };
       signal?.addEventListener("abort", leave, { once: true });

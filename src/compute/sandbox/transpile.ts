@@ -21,7 +21,7 @@ export class Transpiler {
   private busy = false;
   private closed = false;
 
-  /** Every .ts, .js (and .mts, .cjs, .tsx, …) file as CommonJS. One that cannot be compiled in time throws the reason when it is loaded. */
+  /** Every .ts, .js (.mts, .cjs, .tsx, …) file as CommonJS. One that cannot be compiled in time throws the reason when it is loaded. */
   compile(files: Files, signal?: AbortSignal): Promise<Files> {
     return new Promise((resolve, reject) => {
       this.queue.push({ files, resolve, reject, signal });
@@ -48,7 +48,10 @@ export class Transpiler {
 
   private async one({ files }: Job): Promise<Files> {
     if (this.closed) throw new SandboxError("sandbox: it is closed");
-    const worker = (this.worker ??= new Worker(join(guestFolder(), "transpile.mjs"), { resourceLimits: { maxOldGenerationSizeMb: 256 }, env: {} }));
+    const worker = (this.worker ??= new Worker(join(guestFolder(), "transpile.mjs"), {
+      resourceLimits: { maxOldGenerationSizeMb: 256 },
+      env: {},
+    }));
     worker.ref();
     let timer: NodeJS.Timeout | undefined;
     let release: () => void = () => undefined;

@@ -17,7 +17,11 @@ export interface CodeToolOptions {
   readonly limits?: Partial<SandboxLimits>;
 }
 
-const TITLES: Readonly<Record<SandboxLanguage, string>> = { python: "Python 3", javascript: "JavaScript (Node.js)", typescript: "TypeScript (Node.js)" };
+const TITLES: Readonly<Record<SandboxLanguage, string>> = {
+  python: "Python 3",
+  javascript: "JavaScript (Node.js)",
+  typescript: "TypeScript (Node.js)",
+};
 
 /** Each call is a run of its own: no file, variable or process stays for the next. Without an isolation a call is an error, never a run. */
 export function codeTool({ name = "run_code", languages = ["python"], sandbox, limits }: CodeToolOptions = {}): Tool {
@@ -33,8 +37,15 @@ export function codeTool({ name = "run_code", languages = ["python"], sandbox, l
     return told(await place.run({ program: { language, source }, limits: bounds, signal }), bounds);
   };
   const code = z.string().min(1).max(100_000).describe("The whole program; print what you want to see.");
-  const description = `Runs a program in ${languages.map((language) => TITLES[language]).join(" or ")} and returns what it prints. No network, and nothing is kept between calls.`;
-  if (others.length === 0) return defineTool({ name, description, parameters: z.strictObject({ code }), run: (args, { signal }) => run(args.code, first, signal) });
+  const titles = languages.map((language) => TITLES[language]).join(" or ");
+  const description = `Runs a program in ${titles} and returns what it prints. No network, and nothing is kept between calls.`;
+  if (others.length === 0)
+    return defineTool({
+      name,
+      description,
+      parameters: z.strictObject({ code }),
+      run: (args, { signal }) => run(args.code, first, signal),
+    });
   return defineTool({
     name,
     description,

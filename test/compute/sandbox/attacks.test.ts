@@ -78,7 +78,7 @@ time.sleep(0.3)
 print("started")`,
   "file read": () => `
 import os
-for p in ("/etc/passwd", "/etc/shadow", "${homedir()}", "/root", "/home", "/var", "/proc/1/root/etc/passwd", "/sys", "/box/../etc/hostname"):
+for p in ("/etc/passwd", "/etc/shadow", "${homedir()}", "/root", "/home", "/var", "/proc/1/root/etc/passwd", "/sys", "/etc/hostname"):
     try: print("read", p, len(os.listdir(p) if os.path.isdir(p) else open(p, "rb").read()))
     except OSError: pass
 print("done")`,
@@ -97,7 +97,8 @@ print("wrote", total >> 20)`,
 import os, ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 got = []
-for name, f in (("setuid", lambda: os.setuid(0)), ("chroot", lambda: os.chroot("/tmp")), ("mount", lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) == 0 or 1 / 0),
+for name, f in (("setuid", lambda: os.setuid(0)), ("chroot", lambda: os.chroot("/tmp")),
+    ("mount", lambda: libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) == 0 or 1 / 0),
     ("unshare", lambda: libc.unshare(0x10000000) == 0 or 1 / 0), ("nice", lambda: os.nice(-5)), ("kill", lambda: os.kill(-1, 0) or 1 / 0)):
     try: f(); got.append(name)
     except (OSError, ZeroDivisionError): pass
@@ -151,7 +152,9 @@ print("done")`);
 });
 
 test("environment variables of this process do not enter", async () => {
-  const { stdout } = await python("import os\nprint(sorted(os.environ), open('/proc/self/environ').read().count('='), open('/proc/1/environ').read().split('\\0'))");
+  const { stdout } = await python(
+    "import os\nprint(sorted(os.environ), open('/proc/self/environ').read().count('='), open('/proc/1/environ').read().split('\\0'))",
+  );
   expect(stdout).toBe("['HOME', 'LANG', 'PATH', 'PWD'] 4 ['PATH=/usr/bin:/bin', 'PWD=/', '']\n");
 });
 
@@ -166,6 +169,8 @@ test("what one run writes, no other sees, and the host's temporary folder is not
 });
 
 test("the package's own programs cannot be changed from inside", async () => {
-  const { stdout } = await python("import os\nfor p in ('/guest/python/wire.py', '/box/main.py', '/usr/bin/env'):\n  try: open(p, 'a'); print(p)\n  except OSError: pass");
+  const { stdout } = await python(
+    "import os\nfor p in ('/guest/python/wire.py', '/box/main.py', '/usr/bin/env'):\n  try: open(p, 'a'); print(p)\n  except OSError: pass",
+  );
   expect(stdout).toBe("");
 });

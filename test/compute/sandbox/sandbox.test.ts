@@ -5,7 +5,10 @@ import { limitsWith, type Sandbox, type SandboxRun } from "../../../src/compute/
 import { Slots } from "../../../src/compute/sandbox/slots.ts";
 
 const python = (source: string, more: Partial<SandboxRun> = {}): SandboxRun => ({ program: { language: "python", source }, ...more });
-const javascript = (source: string, more: Partial<SandboxRun> = {}): SandboxRun => ({ program: { language: "javascript", source }, ...more });
+const javascript = (source: string, more: Partial<SandboxRun> = {}): SandboxRun => ({
+  program: { language: "javascript", source },
+  ...more,
+});
 
 // One suite for what every sandbox does the same; bubblewrap is opened here or the tests fail with what to install.
 describe.each(["bubblewrap", "quickjs"] as const)("%s", (kind) => {
@@ -31,8 +34,11 @@ describe.each(["bubblewrap", "quickjs"] as const)("%s", (kind) => {
   });
 
   test("memory has an end", { timeout: 60_000 }, async () => {
-    const hungry = "const held = []; try { for (let i = 0; i < 2000; i++) held.push(new Array(131072).fill(i + 0.5)); console.log('held', held.length); } catch (e) { console.log('refused'); }";
-    const { stdout, killedBy, exit } = await sandbox.run(javascript(hungry, { limits: { memoryMegabytes: 64, wallSeconds: 30, cpuSeconds: 30 } }));
+    const fill = "for (let i = 0; i < 2000; i++) held.push(new Array(131072).fill(i + 0.5));";
+    const hungry = `const held = []; try { ${fill} console.log('held', held.length); } catch (e) { console.log('refused'); }`;
+    const { stdout, killedBy, exit } = await sandbox.run(
+      javascript(hungry, { limits: { memoryMegabytes: 64, wallSeconds: 30, cpuSeconds: 30 } }),
+    );
     expect(stdout).not.toContain("held");
     expect(stdout === "refused\n" || killedBy !== null || exit !== 0).toBe(true);
   });
@@ -40,7 +46,9 @@ describe.each(["bubblewrap", "quickjs"] as const)("%s", (kind) => {
   test("output is cut where it is read, and a flood ends the run", { timeout: 60_000 }, async () => {
     const cut = await sandbox.run(javascript("console.log('x'.repeat(5000))", { limits: { outputBytes: 1000 } }));
     expect([cut.stdout.length, cut.truncated.stdout, cut.exit]).toEqual([1000, true, 0]);
-    const flood = await sandbox.run(javascript("for (;;) console.log('x'.repeat(5000))", { limits: { outputBytes: 1000, wallSeconds: 20, cpuSeconds: 20 } }));
+    const flood = await sandbox.run(
+      javascript("for (;;) console.log('x'.repeat(5000))", { limits: { outputBytes: 1000, wallSeconds: 20, cpuSeconds: 20 } }),
+    );
     // Node keeps what it could not yet write, so its memory may be full first.
     expect(kind === "quickjs" ? ["output"] : ["output", "memory"]).toContain(flood.killedBy);
     expect(flood.stdout.length).toBe(1000);
@@ -49,7 +57,9 @@ describe.each(["bubblewrap", "quickjs"] as const)("%s", (kind) => {
   test("an abort ends the run, and leaves the queue, with the signal's reason", { timeout: 60_000 }, async () => {
     const reason = new Error("enough");
     const controllers = Array.from({ length: 5 }, () => new AbortController());
-    const runs = controllers.map(({ signal }) => sandbox.run(javascript("for (;;);", { signal, limits: { wallSeconds: 30, cpuSeconds: 30 } })));
+    const runs = controllers.map(({ signal }) =>
+      sandbox.run(javascript("for (;;);", { signal, limits: { wallSeconds: 30, cpuSeconds: 30 } })),
+    );
     const settled = Promise.allSettled(runs);
     await sleep(500);
     for (const controller of controllers) controller.abort(reason);
@@ -59,14 +69,20 @@ describe.each(["bubblewrap", "quickjs"] as const)("%s", (kind) => {
 
   test("time in the queue does not count: 12 runs of up to 2 s on 3 slots", { timeout: 120_000 }, async () => {
     const busy = "const end = Date.now() + 300; while (Date.now() < end); console.log('done')";
-    const runs = await Promise.all(Array.from({ length: 12 }, () => sandbox.run(javascript(busy, { limits: { wallSeconds: 8, cpuSeconds: 8 } }))));
+    const runs = await Promise.all(
+      Array.from({ length: 12 }, () => sandbox.run(javascript(busy, { limits: { wallSeconds: 8, cpuSeconds: 8 } }))),
+    );
     expect(runs.map(({ stdout }) => stdout)).toEqual(Array.from({ length: 12 }, () => "done\n"));
     expect(Math.min(...runs.map(({ seconds }) => seconds))).toBeGreaterThan(0.25);
   });
 
   test("wrong limits and files are refused before anything runs", async () => {
-    await expect(sandbox.run(javascript("", { limits: { wallSeconds: 0 } }))).rejects.toThrow("sandbox limit wallSeconds: expected a positive number, got 0");
-    await expect(sandbox.run(javascript("", { files: { "../x": "" } }))).rejects.toThrow('expected a relative path without . and .., got "../x"');
+    await expect(sandbox.run(javascript("", { limits: { wallSeconds: 0 } }))).rejects.toThrow(
+      "sandbox limit wallSeconds: expected a positive number, got 0",
+    );
+    await expect(sandbox.run(javascript("", { files: { "../x": "" } }))).rejects.toThrow(
+      'expected a relative path without . and .., got "../x"',
+    );
     expect(() => limitsWith({ memory: 3 } as object)).toThrow("sandbox limits: expected wallSeconds, cpuSeconds");
   });
 });
@@ -83,7 +99,12 @@ describe("bubblewrap alone", () => {
     const read = await sandbox.run(python("import sys\nprint(open('data/words.txt').read(), sys.stdin.read())", { files, stdin: "three" }));
     expect(read.stdout).toBe("one two three\n");
     const typed = await sandbox.run({
-      program: { language: "typescript", source: "import { twice } from './util.ts'; import { readFileSync } from 'node:fs'; enum N { A = 4 } console.log(twice(N.A), readFileSync(0, 'utf8') as string);" },
+      program: {
+        language: "typescript",
+        source:
+          "import { twice } from './util.ts'; import { readFileSync } from 'node:fs';\n" +
+          "enum N { A = 4 } console.log(twice(N.A), readFileSync(0, 'utf8') as string);",
+      },
       files,
       stdin: "in",
     });
@@ -116,9 +137,13 @@ test("a closed sandbox refuses, and its runs are ended", { timeout: 60_000 }, as
 
 test("quickjs refuses what it cannot do, by name", async () => {
   await using sandbox = await openSandbox({ kind: "quickjs", slots: 1 });
-  await expect(sandbox.run(python(""))).rejects.toThrow("quickjs sandbox: expected a program in javascript, got python; use the bubblewrap sandbox on Linux");
+  await expect(sandbox.run(python(""))).rejects.toThrow(
+    "quickjs sandbox: expected a program in javascript, got python; use the bubblewrap sandbox on Linux",
+  );
   await expect(sandbox.run(javascript("", { files: { a: "" } }))).rejects.toThrow("quickjs sandbox: expected no files, got a");
-  const seen = await sandbox.run(javascript("console.log(typeof process, typeof require, typeof fetch, typeof setTimeout, stdin)", { stdin: "in" }));
+  const seen = await sandbox.run(
+    javascript("console.log(typeof process, typeof require, typeof fetch, typeof setTimeout, stdin)", { stdin: "in" }),
+  );
   expect(seen.stdout).toBe("undefined undefined undefined undefined in\n");
   const promise = await sandbox.run(javascript("Promise.resolve(5).then((n) => console.log(n, { a: [1] }))"));
   expect(promise.stdout).toBe('5 {"a":[1]}\n');
@@ -143,9 +168,13 @@ test("wrong options are refused", async () => {
 test("slots go to those that wait in the order of their arrival", async () => {
   const slots = new Slots(1);
   const order: number[] = [];
-  await Promise.all([1, 2, 3].map((n) => slots.use(undefined, async () => {
-    await sleep(1);
-    order.push(n);
-  })));
+  await Promise.all(
+    [1, 2, 3].map((n) =>
+      slots.use(undefined, async () => {
+        await sleep(1);
+        order.push(n);
+      }),
+    ),
+  );
   expect(order).toEqual([1, 2, 3]);
 });

@@ -10,7 +10,7 @@ import { Transpiler } from "../../../compute/sandbox/transpile.ts";
 import { ConfigError, expected, scored } from "../../../errors.ts";
 import type { Json, Reward, Task, Verdict } from "../../../types.ts";
 import { answerCode, type AnswerCode, type CodeLanguage, ENDING } from "./code/answer.ts";
-import { codeGold, type CodeCases, type CodeGold, type CodeTests, type TestFramework } from "./code/gold.ts";
+import { codeGold, type CodeCases, type CodeGold, type CodeTests, type TestFramework, testPaths } from "./code/gold.ts";
 import { verdictOf } from "./code/report.ts";
 import { shown, unscorable, type Verifier, type VerifierInput, verifierOf, verifierReward } from "./verifier.ts";
 
@@ -78,7 +78,8 @@ interface Job {
 function unusable({ files }: AnswerCode): string | null {
   const entries = Object.entries(files);
   if (entries.length > 64) return `the answer has ${entries.length} files; at most 64 are run`;
-  if (entries.some(([path]) => path.split("/").some((part) => part === "" || part === "." || part === ".."))) return "the answer names a file outside its folder";
+  if (entries.some(([path]) => path.split("/").some((part) => part === "" || part === "." || part === "..")))
+    return "the answer names a file outside its folder";
   const characters = entries.reduce((sum, [, text]) => sum + text.length, 0);
   return characters > 1_000_000 ? `the answer's code has ${characters} characters; at most 1000000 are run` : null;
 }
@@ -90,10 +91,19 @@ async function runTests(gold: CodeTests & CodeGold, job: Job): Promise<Verdict> 
     python ? Promise.resolve(files) : job.transpiler.compile(files, signal);
   const [candidateFiles, testFiles] = await Promise.all([compile({ ...code.files, ...gold.given }), compile(gold.files)]);
   const nonce = randomBytes(16).toString("hex");
-  const run = Object.keys(gold.files).filter((path) => /\.[cm]?[jt]sx?$/.test(path) && /test|spec/i.test(path));
+  const run = testPaths(gold.files);
   const { framework, setup, check } = gold;
   const texts = options.language === "typescript" ? await compiledTexts(gold.texts, compile) : gold.texts;
-  const examine = { nonce, framework, tests: texts, files: testFiles, run, setup, check, modules: [options.module, ...(options.modules ?? [])] };
+  const examine = {
+    nonce,
+    framework,
+    tests: texts,
+    files: testFiles,
+    run,
+    setup,
+    check,
+    modules: [options.module, ...(options.modules ?? [])],
+  };
   const side = python ? "python" : "javascript";
   const pair = await sandbox.examine({
     examiner: { guest: `${side}-examiner`, stdin: JSON.stringify(examine) },
@@ -104,7 +114,10 @@ async function runTests(gold: CodeTests & CodeGold, job: Job): Promise<Verdict> 
   return verdictOf(pair, { nonce, expected: gold.expected, grade: job.grade, limits, dropped: code.dropped });
 }
 
-async function compiledTexts(texts: readonly string[], compile: (files: Readonly<Record<string, string>>) => Promise<Readonly<Record<string, string>>>): Promise<readonly string[]> {
+async function compiledTexts(
+  texts: readonly string[],
+  compile: (files: Readonly<Record<string, string>>) => Promise<Readonly<Record<string, string>>>,
+): Promise<readonly string[]> {
   return Object.values(await compile(Object.fromEntries(texts.map((text, index) => [`test-${index + 1}.ts`, text]))));
 }
 
@@ -118,9 +131,12 @@ async function runCases(gold: CodeCases & CodeGold, { code, limits, grade, optio
     gold.cases.map(async ({ stdin, stdout }, index): Promise<string | null> => {
       const result = await sandbox.run({ program, files, stdin, limits, ...(signal === undefined ? {} : { signal }) });
       if (result.killedBy !== null) return `case ${index + 1}: ended by ${result.killedBy} after ${result.seconds.toFixed(1)} s`;
-      if (result.exit !== 0) return `case ${index + 1}: exit code ${result.exit} (${shown(result.stderr.trim().split("\n").at(-1) ?? "", 160)})`;
+      if (result.exit !== 0)
+        return `case ${index + 1}: exit code ${result.exit} (${shown(result.stderr.trim().split("\n").at(-1) ?? "", 160)})`;
       if (result.truncated.stdout) return `case ${index + 1}: too much output`;
-      return sameOutput(result.stdout, stdout) ? null : `case ${index + 1}: expected ${shown(JSON.stringify(stdout))}, got ${shown(JSON.stringify(result.stdout))}`;
+      return sameOutput(result.stdout, stdout)
+        ? null
+        : `case ${index + 1}: expected ${shown(JSON.stringify(stdout))}, got ${shown(JSON.stringify(result.stdout))}`;
     }),
   );
   const failed = failures.filter((failure) => failure !== null);
@@ -132,6 +148,11 @@ async function runCases(gold: CodeCases & CodeGold, { code, limits, grade, optio
 
 /** Equal but for white space at the ends of lines and of the text. */
 function sameOutput(got: string, want: string): boolean {
-  const lines = (text: string): string => text.trimEnd().split("\n").map((line) => line.trimEnd()).join("\n");
+  const lines = (text: string): string =>
+    text
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.trimEnd())
+      .join("\n");
   return lines(got) === lines(want);
 }

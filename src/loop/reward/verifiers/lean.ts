@@ -31,7 +31,7 @@ const STANDARD = ["propext", "Classical.choice", "Quot.sound"];
 /** Compiled libraries are mapped into memory, so the address space is large; a control group limits what is really used. */
 const LIMITS = { wallSeconds: 60, cpuSeconds: 60, memoryMegabytes: 8192, processes: 64, outputBytes: 1_000_000 };
 const INSTALL =
-  "no Lean toolchain, install with: apt-get install elan && elan default stable (or https://lean-lang.org/install), then give `lean` its path";
+  "no Lean toolchain, install with: apt-get install elan && elan default stable (https://lean-lang.org/install), then give `lean` its path";
 
 /**
  * Scores 1 for a proof of the gold's statement (`{ statement, header? }`) that Lean accepts with no axiom but the allowed ones. Without a
@@ -56,7 +56,10 @@ export function leanVerifier(options: LeanOptions = {}): Verifier {
     const result = await sandbox.run({
       program: { command: ["/usr/bin/env", `LEAN_PATH=${libraries.join(":")}`, "/toolchain/bin/lean", "--json", "Check.lean"] },
       files: { "Check.lean": file.text },
-      mounts: { "/toolchain": toolchain.prefix, ...Object.fromEntries(toolchain.libraries.map((path, index) => [libraries[index]!, path])) },
+      mounts: {
+        "/toolchain": toolchain.prefix,
+        ...Object.fromEntries(toolchain.libraries.map((path, index) => [libraries[index]!, path])),
+      },
       limits,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -82,7 +85,9 @@ async function findToolchain({ lean, libraries = [] }: LeanOptions): Promise<Too
 
 function printPrefix(program: string): Promise<string | null> {
   return new Promise((resolve) => {
-    execFile(program, ["--print-prefix"], { timeout: 10_000 }, (error, stdout) => resolve(error === null && stdout.trim() !== "" ? stdout.trim() : null));
+    execFile(program, ["--print-prefix"], { timeout: 10_000 }, (error, stdout) =>
+      resolve(error === null && stdout.trim() !== "" ? stdout.trim() : null),
+    );
   });
 }
 
@@ -92,9 +97,16 @@ interface LeanMessage {
   readonly text: string;
 }
 
-function judge(result: SandboxResult, file: ProofFile, { allowed, limits }: { readonly allowed: ReadonlySet<string>; readonly limits: SandboxLimits }): Verdict {
+function judge(
+  result: SandboxResult,
+  file: ProofFile,
+  { allowed, limits }: { readonly allowed: ReadonlySet<string>; readonly limits: SandboxLimits },
+): Verdict {
   if (result.killedBy !== null) return scored(0, `checking was ended by ${result.killedBy} (limit ${limits.wallSeconds} s)`);
-  const messages = result.stdout.split("\n").map(messageIn).filter((message) => message !== null);
+  const messages = result.stdout
+    .split("\n")
+    .map(messageIn)
+    .filter((message) => message !== null);
   const errors = messages.filter(({ severity }) => severity === "error");
   const inHeader = errors.find(({ line }) => line <= file.headerLines);
   if (inHeader !== undefined) return unscorable(`lean: the header is not accepted: ${shown(inHeader.text, 200)}`);
@@ -102,7 +114,9 @@ function judge(result: SandboxResult, file: ProofFile, { allowed, limits }: { re
   if (errors[0] !== undefined) return scored(0, `not accepted, line ${errors[0].line}: ${shown(errors[0].text, 200)}`);
   const unproved = messages.find(({ text }) => /declaration uses [`'‘]?sorry/.test(text));
   if (unproved !== undefined) return scored(0, "the proof has a gap (sorry)");
-  const printed = messages.filter(({ severity, line }) => severity === "information" && line === file.axiomsLine).map(({ text }) => axiomsIn(text, file.name));
+  const printed = messages
+    .filter(({ severity, line }) => severity === "information" && line === file.axiomsLine)
+    .map(({ text }) => axiomsIn(text, file.name));
   const axioms = printed.length === 1 ? printed[0] : undefined;
   if (axioms === undefined || axioms === null || result.exit !== 0) return scored(0, "the check did not reach its end");
   const foreign = axioms.filter((axiom) => !allowed.has(axiom));
@@ -115,7 +129,12 @@ function axiomsIn(text: string, name: string): readonly string[] | null {
   const flat = text.replace(/\s+/g, " ").trim();
   if (flat === `'${name}' does not depend on any axioms`) return [];
   const start = `'${name}' depends on axioms: [`;
-  return flat.startsWith(start) && flat.endsWith("]") ? flat.slice(start.length, -1).split(",").map((axiom) => axiom.trim()) : null;
+  return flat.startsWith(start) && flat.endsWith("]")
+    ? flat
+        .slice(start.length, -1)
+        .split(",")
+        .map((axiom) => axiom.trim())
+    : null;
 }
 
 function messageIn(line: string): LeanMessage | null {

@@ -25,7 +25,9 @@ async function outcomes(verifier: Verifier, gold: Json): Promise<Record<string, 
   const counts: Record<string, number> = {};
   const texts = hostileTexts();
   for (let at = 0; at < texts.length; at += 50) {
-    const verdicts = await Promise.all(texts.slice(at, at + 50).map(async (answer) => [answer, await verifier.verify({ answer, gold })] as const));
+    const verdicts = await Promise.all(
+      texts.slice(at, at + 50).map(async (answer) => [answer, await verifier.verify({ answer, gold })] as const),
+    );
     for (const [answer, verdict] of verdicts) {
       const kind = verdict.type === "scored" ? (verdict.score === 0 ? "0" : `rewarded: ${answer}`) : `${verdict.type}: ${verdict.reason}`;
       counts[kind] = (counts[kind] ?? 0) + 1;
@@ -43,13 +45,16 @@ test("lean: 500 texts, each scored 0, though this Lean accepts only one proof", 
   const lean = join(folder, "bin", "lean");
   mkdirSync(join(folder, "bin"));
   // Refuses every file but one with the right proof in it, as Lean would.
-  writeFileSync(lean, `#!/usr/bin/python3
+  writeFileSync(
+    lean,
+    `#!/usr/bin/python3
 import json, sys
 if sys.argv[1] == "--print-prefix": print(__file__.rsplit("/", 2)[0]); sys.exit(0)
 lines = open(sys.argv[-1], encoding="utf-8", errors="replace").read().split("\\n")
 if not any("omega" in l for l in lines):
     print(json.dumps({"severity": "error", "pos": {"line": 2, "column": 0}, "data": "unsolved goals"})); sys.exit(1)
-`);
+`,
+  );
   for (const path of [folder, join(folder, "bin"), lean]) chmodSync(path, 0o755);
   expect(await outcomes(leanVerifier({ lean, sandbox }), { statement: "theorem t (n : Nat) : n + 0 = n" })).toEqual({ 0: 500 });
 });

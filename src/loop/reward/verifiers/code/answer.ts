@@ -16,7 +16,8 @@ interface Block {
 }
 
 /** What an answer may not bring: whatever changes how tests are found or run. Its code could not reach them; that it tried is told. */
-const PROTECTED = /(?:^|\/)(?:conftest\.py|sitecustomize\.py|usercustomize\.py|pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|package\.json|node_modules)(?:\/|$)|\.pth$/;
+const PROTECTED =
+  /(?:^|\/)(?:conftest\.py|(?:site|user)customize\.py|(?:pytest|tox)\.ini|setup\.cfg|pyproject\.toml|package\.json|node_modules)(?:\/|$)|\.pth$/;
 
 export interface AnswerCode {
   readonly files: Readonly<Record<string, string>>;
@@ -50,10 +51,12 @@ export function answerCode(
   const last = own.filter(({ info }) => fileIn(info) === null).at(-1);
   if (last !== undefined && !Object.hasOwn(files, main)) files[main] = last.code;
   if (Object.keys(files).length > 0) return { files, dropped };
-  return { none: dropped.length > 0 ? `the answer has only files of the tests: ${dropped.join(", ")}` : `the answer has no ${language} code block` };
+  return {
+    none: dropped.length > 0 ? `the answer has only files of the tests: ${dropped.join(", ")}` : `the answer has no ${language} code block`,
+  };
 }
 
-/** Blocks between lines of three or more backticks or tildes, read line by line; one that is never closed ends with the text. Null: none. */
+/** Blocks between lines of three or more backticks or tildes, read by line; one that is never closed ends with the text. Null: none. */
 export function fencedBlocks(text: string): Block[] | null {
   const blocks: Block[] = [];
   let open: { readonly fence: string; readonly info: string; readonly lines: string[] } | null = null;

@@ -49,7 +49,8 @@ export function codeGold(gold: Json, language: CodeLanguage, framework: TestFram
   const common = { expected: expected ?? null, given: files ?? {} };
   if ((tests === undefined) === (cases === undefined)) return "the gold needs either tests or cases";
   if (cases !== undefined) {
-    if (!cases.some(({ stdout }) => stdout.trim() !== "")) return "the gold has no case with an output, so that nothing would be shown by passing";
+    if (!cases.some(({ stdout }) => stdout.trim() !== ""))
+      return "the gold has no case with an output, so that nothing would be shown by passing";
     return { kind: "cases", cases, ...common };
   }
   const texts = typeof tests === "string" ? [tests] : Array.isArray(tests) ? tests : [];
@@ -58,9 +59,17 @@ export function codeGold(gold: Json, language: CodeLanguage, framework: TestFram
   const wanted = framework ?? (Object.keys(named).length > 0 ? ownFramework(language) : frameworkOf(texts, language));
   if (wanted !== "plain" && wanted !== ownFramework(language)) return `the framework ${wanted} does not run ${language}`;
   if (wanted === "plain" && Object.keys(named).length > 0) return "plain tests are texts, not files";
+  if (wanted === "node:test" && texts.length === 0 && testPaths(named).length === 0)
+    return "no file of the tests is a .js or .ts named test or spec";
   const asFiles = wanted === "plain" ? {} : { ...named, ...Object.fromEntries(texts.map((text, i) => [testName(i, language), text])) };
   return {
-    kind: "tests", framework: wanted, texts: wanted === "plain" ? texts : [], files: asFiles, setup: setup ?? null, check: check ?? null, ...common,
+    kind: "tests",
+    framework: wanted,
+    texts: wanted === "plain" ? texts : [],
+    files: asFiles,
+    setup: setup ?? null,
+    check: check ?? null,
+    ...common,
   };
 }
 
@@ -72,6 +81,11 @@ function ownFramework(language: CodeLanguage): TestFramework {
 function frameworkOf(texts: readonly string[], language: CodeLanguage): TestFramework {
   const imports = language === "python" ? /^\s*(?:import|from)\s+(?:pytest|unittest)\b/m : /["']node:test["']/;
   return texts.some((text) => imports.test(text)) ? ownFramework(language) : "plain";
+}
+
+/** The files that are run; the others are for them to import. */
+export function testPaths(files: Readonly<Record<string, string>>): readonly string[] {
+  return Object.keys(files).filter((path) => /\.[cm]?[jt]sx?$/.test(path) && /test|spec/i.test(path));
 }
 
 function testName(index: number, language: CodeLanguage): string {

@@ -23,7 +23,7 @@ interface Reported {
   readonly missing: string | null;
 }
 
-export interface GradingRules {
+interface GradingRules {
   readonly nonce: string;
   readonly expected: number | null;
   readonly grade: "all" | "fraction";
@@ -33,17 +33,21 @@ export interface GradingRules {
 
 export function verdictOf(pair: PairResult, rules: GradingRules): Verdict {
   const reported = read(pair.report, rules.nonce);
-  if (reported.missing !== null) return infrastructure(`code: ${reported.missing} is not installed; apt-get install python3-${reported.missing}`);
+  if (reported.missing !== null)
+    return infrastructure(`code: ${reported.missing} is not installed; apt-get install python3-${reported.missing}`);
   if (reported.broken !== null) return unscorable(`code: ${shown(reported.broken, 200)}`);
   const results = new Map<string, TestResult>();
   for (const result of reported.results) if (results.get(result.id)?.passed !== false) results.set(result.id, result);
   const ids = [...new Set([...(reported.plan ?? []), ...results.keys()])];
-  if (reported.finished && ids.length === 0) return unscorable("code: the tests hold no test");
+  // node:test says nothing at all where there is no test; it then ends by itself.
+  const silent = pair.report === "" && pair.examiner.exit === 0;
+  if ((reported.finished || silent) && ids.length === 0) return unscorable("code: the tests hold no test");
   const wanted = Math.max(ids.length, rules.expected ?? 0);
   const passed = ids.filter((id) => results.get(id)?.passed === true).length;
   const all = reported.finished && wanted > 0 && passed === wanted;
   const score = rules.grade === "all" || wanted === 0 ? Number(all) : passed / wanted;
-  const note = rules.dropped.length === 0 ? "" : `; the answer tried to bring files of the tests, which were ignored: ${rules.dropped.join(", ")}`;
+  const note =
+    rules.dropped.length === 0 ? "" : `; the answer tried to bring files of the tests, which were ignored: ${rules.dropped.join(", ")}`;
   return scored(score, explanation({ ids, results, wanted, passed, reported, pair, rules }) + note);
 }
 
@@ -61,7 +65,10 @@ function explanation({ ids, results, wanted, passed, reported, pair, rules }: To
   const parts = [`${passed} of ${wanted} tests passed`];
   const failed = ids.filter((id) => results.get(id)?.passed === false);
   const first = failed[0] === undefined ? undefined : results.get(failed[0]);
-  if (first !== undefined) parts.push(`failed: ${shown(first.id, 100)} (${shown(first.message, 200)})${failed.length > 1 ? ` and ${failed.length - 1} more` : ""}`);
+  if (first !== undefined)
+    parts.push(
+      `failed: ${shown(first.id, 100)} (${shown(first.message, 200)})${failed.length > 1 ? ` and ${failed.length - 1} more` : ""}`,
+    );
   const silent = ids.filter((id) => !results.has(id));
   if (silent.length > 0) parts.push(`not run: ${shown(silent[0]!, 100)}${silent.length > 1 ? ` and ${silent.length - 1} more` : ""}`);
   if (ids.length < wanted) parts.push(`${wanted} tests were expected, ${ids.length} were found`);
@@ -89,14 +96,14 @@ function read(report: string, nonce: string): Reported {
     if (event === null || event["nonce"] !== nonce) continue;
     if (event["event"] === "plan") plan = [...(plan ?? []), ...texts(event["ids"])];
     if (event["event"] === "test" && event["suite"] !== true) {
-      results.push({ id: String(event["id"]), passed: event["passed"] === true, message: String(event["message"]) });
+      results.push({ id: textOf(event["id"]), passed: event["passed"] === true, message: textOf(event["message"]) });
     }
     if (event["event"] === "test" && event["suite"] === true && event["passed"] !== true) {
-      results.push({ id: String(event["id"]), passed: false, message: String(event["message"]) });
+      results.push({ id: textOf(event["id"]), passed: false, message: textOf(event["message"]) });
     }
     if (event["event"] === "end") finished = true;
-    if (event["event"] === "broken") broken = String(event["message"]);
-    if (event["event"] === "missing") missing = String(event["what"]);
+    if (event["event"] === "broken") broken = textOf(event["message"]);
+    if (event["event"] === "missing") missing = textOf(event["what"]);
   }
   return { results, plan, finished, broken, missing };
 }
@@ -111,6 +118,10 @@ function eventOf(line: string): JsonObject | null {
   }
 }
 
+function textOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : "";
+}
+
 function texts(value: Json | undefined): string[] {
-  return Array.isArray(value) ? value.map(String) : [];
+  return Array.isArray(value) ? value.map(textOf) : [];
 }

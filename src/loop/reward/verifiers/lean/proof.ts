@@ -5,16 +5,20 @@
 import { fencedBlocks } from "../code/answer.ts";
 
 /** Words that are no part of a proof: commands, metaprograms, and ways around the kernel. */
-const FORBIDDEN = new Set(`
+const FORBIDDEN = new Set(
+  `
 sorry sorryAx admit stop native_decide axiom axioms unsafe unsafeCast opaque implemented_by extern csimp initialize builtin_initialize
-macro macro_rules syntax declare_syntax_cat elab elab_rules notation notation3 infix infixl infixr prefix postfix run_cmd run_tac run_elab run_meta
-by_elab run_conv simproc dsimproc simproc_decl set_option debug.skipKernelTC skipKernelTC dbg_trace
-theorem lemma def abbrev instance structure inductive class namespace section end mutual private protected attribute export universe variable
-import deriving local scoped include omit seal unseal example noncomputable partial alias irreducible_def
+macro macro_rules syntax declare_syntax_cat elab elab_rules notation notation3 infix infixl infixr prefix postfix
+run_cmd run_tac run_elab run_meta by_elab run_conv simproc dsimproc simproc_decl set_option debug.skipKernelTC skipKernelTC dbg_trace
+theorem lemma def abbrev instance structure inductive class namespace section end mutual private protected attribute export universe
+variable import deriving local scoped include omit seal unseal example noncomputable partial alias irreducible_def
 ofReduceBool ofReduceNat reduceBool reduceNat trustCompiler lcProof lcUnreachable lcAny ptrAddrUnsafe unsafeIO unsafeBaseIO dbgTrace
-`.trim().split(/\s+/));
+`
+    .trim()
+    .split(/\s+/),
+);
 
-export interface LeanGold {
+interface LeanGold {
   readonly statement: string;
   /** Imports and `open` lines before it. */
   readonly header: string;
@@ -24,13 +28,15 @@ export interface LeanGold {
 export function proofIn(answer: string, { statement, header }: LeanGold): { readonly proof: string } | { readonly none: string } {
   const blocks = fencedBlocks(answer);
   const code = blocks === null ? answer : blocks.filter(({ info }) => /^(?:|lean4?\b.*)$/i.test(info)).at(-1)?.code;
-  if (code === undefined || code.trim() === "") return { none: blocks === null ? "the answer is empty" : "the answer has no lean code block" };
+  if (code === undefined || code.trim() === "")
+    return { none: blocks === null ? "the answer is empty" : "the answer has no lean code block" };
   const known = new Set(header.split("\n").map((line) => line.trim()));
   const lines = code.split("\n");
   while (lines.length > 0 && (lines[0]!.trim() === "" || known.has(lines[0]!.trim()))) lines.shift();
   const text = lines.join("\n").trim();
   const restated = afterStatement(text, statement);
-  const proof = restated ?? (/^(?::=|\|)/.test(text) ? text : /^(?:theorem|lemma|example|import|open|def)\b/.test(text) ? null : `:= ${text}`);
+  const proof =
+    restated ?? (/^(?::=|\|)/.test(text) ? text : /^(?:theorem|lemma|example|import|open|def)\b/.test(text) ? null : `:= ${text}`);
   if (proof === null) return { none: "the answer does not restate the theorem word for word" };
   const problem = refusal(proof);
   return problem === null ? { proof } : { none: problem };
@@ -50,8 +56,11 @@ function afterStatement(text: string, statement: string): string | null {
 }
 
 /** A statement without ":= by sorry" or a part of that at its end. */
-export function bareStatement(statement: string): string {
-  return statement.trim().replace(/:=\s*(?:by\s*)?(?:sorry\s*)?$/, "").trim();
+function bareStatement(statement: string): string {
+  return statement
+    .trim()
+    .replace(/:=\s*(?:by\s*)?(?:sorry\s*)?$/, "")
+    .trim();
 }
 
 /** Why a proof text is not checked, or null. Comments and strings are not read; guillemets do not hide a word. */
@@ -121,7 +130,12 @@ export function proofFile({ statement, header }: LeanGold, proof: string, space:
   const match = /^(?:theorem|lemma)\s+([^\s({[:⦃]+)/.exec(bareStatement(statement));
   if (match === null) return null;
   const head = header.trim() === "" ? [] : header.trim().split("\n");
-  const before = [...head, `namespace ${space}`, ...`theorem${bareStatement(statement).replace(/^(?:theorem|lemma)/, "")} ${proof}`.split("\n"), ""];
+  const before = [
+    ...head,
+    `namespace ${space}`,
+    ...`theorem${bareStatement(statement).replace(/^(?:theorem|lemma)/, "")} ${proof}`.split("\n"),
+    "",
+  ];
   const name = `${space}.${match[1]!.replace(/\.$/, "")}`;
   return { text: [...before, `#print axioms ${name}`, ""].join("\n"), name, axiomsLine: before.length + 1, headerLines: head.length };
 }
