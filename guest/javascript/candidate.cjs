@@ -12,6 +12,7 @@ const { findModule, install, writeFiles } = require("./load.cjs");
 const objects = [];
 const numbers = new Map();
 const locals = new Map();
+const localByNumber = new Map();
 const output = [];
 
 function reference(value) {
@@ -51,7 +52,7 @@ const decode = (message) => wire.decode(message, found);
 function found(message) {
   const { t, v } = message;
   if (t === "mine") return objects[v];
-  if (t === "local") return local(v, message.call === true);
+  if (t === "local") return localByNumber.get(v) ?? local(v, message.call === true);
   throw new wire.WireError("unknown tag");
 }
 
@@ -64,9 +65,14 @@ function local(number, callable) {
   const handler = {
     apply: (_target, _self, args) => ask({ op: "call", args: args.map(encode) }),
     get: (target, name) => (typeof name === "symbol" || name === "then" ? Reflect.get(target, name) : ask({ op: "get", name })),
+    set: (_target, name, value) => {
+      ask({ op: "set", name: String(name), value: encode(value) });
+      return true;
+    },
   };
-  const made = callable ? new Proxy(function local() {}, { apply: handler.apply }) : new Proxy({}, { get: handler.get });
+  const made = callable ? new Proxy(function local() {}, { apply: handler.apply }) : new Proxy({}, { get: handler.get, set: handler.set });
   locals.set(made, number);
+  localByNumber.set(number, made);
   return made;
 }
 

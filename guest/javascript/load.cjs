@@ -48,4 +48,9 @@ function findModule(name) {
   return ENDINGS.map((ending) => stem + ending).find((path) => existsSync(path)) ?? null;
 }
 
-module.exports = { findModule, install, writeFiles };
+/** Loads a file as the one that `require.main` names. */
+function runMain(path) {
+  Module._load(path, null, true);
+}
+
+module.exports = { findModule, install, runMain, writeFiles };

@@ -79,8 +79,8 @@ const decode = (message) => wire.decode(message, incoming);
 function outgoing(value) {
   const number = numbers.get(value);
   if (number !== undefined) return { t: "mine", v: number };
-  locals.push(value);
-  return { t: "local", v: locals.length - 1, call: typeof value === "function" };
+  const known = locals.indexOf(value);
+  return { t: "local", v: known >= 0 ? known : locals.push(value) - 1, call: typeof value === "function" };
 }
 
 function incoming(message) {
@@ -191,6 +191,10 @@ function serve(request) {
     ) {
       const value = target[request.name];
       return { ok: encode(typeof value === "function" ? value.bind(target) : value) };
+    }
+    if (request.op === "set" && typeof target === "object" && typeof request.name === "string" && request.name !== "__proto__") {
+      target[request.name] = decode(request.value);
+      return { ok: null };
     }
     throw new TypeError("not allowed");
   } catch (error) {

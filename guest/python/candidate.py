@@ -36,6 +36,10 @@ class Local:
         agent, number = self.__dict__["_flywheel"]
         return agent.ask({"op": "get", "id": number, "name": name})
 
+    def __setattr__(self, name, value):
+        agent, number = self.__dict__["_flywheel"]
+        agent.ask({"op": "set", "id": number, "name": name, "value": agent.encode(value)})
+
 
 def _operator(name):
     def forward(self, *args):
@@ -57,6 +61,7 @@ class Agent:
         self.channel = wire.Channel(CHANNEL)
         self.objects = {}
         self.numbers = {}
+        self.locals = {}
         self.loop = None
 
     # ------------------------------------------------------------------------------------------------ values
@@ -113,7 +118,9 @@ class Agent:
         if tag == "mine":
             return self.objects[value]
         if tag == "local":
-            return Local(self, value)
+            if value not in self.locals:
+                self.locals[value] = Local(self, value)
+            return self.locals[value]
         if tag == "builtin":
             return getattr(builtins, value)
         raise wire.WireError("unknown tag")

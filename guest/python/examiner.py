@@ -6,6 +6,7 @@ import ast
 import builtins
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, "/guest/python")
@@ -182,7 +183,9 @@ def make_plugin(pytest, report, connection):
         @staticmethod
         def problem(name, found):
             lines = str(found.longrepr or "").strip().split("\n")
-            report.test(name, False, next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])[:500])
+            errors = [line[1:].strip() for line in lines if line.startswith("E ")] or lines[-1:]
+            named = [line for line in errors if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)]
+            report.test(name, False, (named or errors)[0])
 
         def pytest_collection_finish(self, session):
             report.write(event="plan", ids=[item.nodeid for item in session.items])

@@ -15,7 +15,7 @@ _UNSAFE = (SystemExit, KeyboardInterrupt, GeneratorExit)
 _FORWARDED = frozenset("""
 len iter next getitem setitem delitem contains call enter exit add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow
 neg pos abs invert and or xor lshift rshift iadd isub imul matmul lt le gt ge int float index reversed round bool hash eq ne aiter anext
-aenter aexit
+aenter aexit str repr
 """.split())
 
 
@@ -28,6 +28,7 @@ class Connection:
         self.channel = wire.Channel(CHANNEL)
         self.lock = threading.RLock()
         self.locals = []
+        self.local_numbers = {}
         self.classes = {}
         self.errors = []
         self.gone = None
@@ -99,7 +100,7 @@ class Connection:
         except wire.WireError:
             found = None
         if isinstance(found, Exception):
-            found.args = (message,)
+            object.__setattr__(found, "args", (message,))
             return found
         return RuntimeError("%s: %s" % (raised.get("type"), message))
 
@@ -117,8 +118,11 @@ class Connection:
             return {"t": "builtin", "v": name}
         if isinstance(value, types.ModuleType):
             raise TypeError("a test cannot hand a module to the candidate")
-        self.locals.append(value)
-        return {"t": "local", "v": len(self.locals) - 1}
+        # The list keeps it alive, so its identity stays its own.
+        if id(value) not in self.local_numbers:
+            self.locals.append(value)
+            self.local_numbers[id(value)] = len(self.locals) - 1
+        return {"t": "local", "v": self.local_numbers[id(value)]}
 
     def decode(self, message):
         return wire.decode(message, self.reference)
@@ -176,11 +180,11 @@ class Connection:
 
     def perform(self, request, target):
         op = request["op"]
-        if op == "get":
+        if op in ("get", "set"):
             name = request["name"]
             if type(name) is not str or name.startswith("_") or isinstance(target, (types.FunctionType, types.MethodType, type)):
                 raise AttributeError(str(name))
-            return getattr(target, name)
+            return getattr(target, name) if op == "get" else setattr(target, name, self.decode(request["value"]))
         args = [self.decode(item) for item in request.get("args", [])]
         if op == "call":
             return target(*args, **{str(name): self.decode(item) for name, item in request.get("kwargs", [])})
@@ -316,11 +320,20 @@ class Remote:
         return any(found == item for found, _ in zip(iter(self), range(1_000_000)))
 
     def __repr__(self):
-        return "<%s of the candidate>" % type(self).__name__
+        return self._text("__repr__", "<%s of the candidate>" % type(self).__name__)
 
     def __str__(self):
-        text = self._operate("__str__") if "__str__" in type(self)._flywheel_operators else repr(self)
-        return text if type(text) is str else repr(self)
+        return self._text("__str__", None) if "__str__" in type(self)._flywheel_operators else repr(self)
+
+    def _text(self, name, otherwise):
+        if isinstance(self, Exception):
+            return Exception.__str__(self) if name == "__str__" else "%s(%r)" % (type(self).__name__, self.args[:1])
+        if name not in type(self)._flywheel_operators:
+            return otherwise
+        text = self._operate(name)
+        if type(text) is not str:
+            raise TypeError("%s returned no text" % name)
+        return text
 
     def _operate(self, name, *args):
         kind = type(self)

@@ -16,8 +16,7 @@ interface Block {
 }
 
 /** What an answer may not bring: whatever changes how tests are found or run. Its code could not reach them; that it tried is told. */
-const PROTECTED =
-  /(?:^|\/)(?:conftest\.py|(?:site|user)customize\.py|(?:pytest|tox)\.ini|setup\.cfg|pyproject\.toml|package\.json|node_modules)(?:\/|$)|\.pth$/;
+const PROTECTED = /^(?:conftest\.py|(?:site|user)customize\.py|(?:pytest|tox)\.ini|setup\.cfg|pyproject\.toml|package\.json|.*\.pth)$/;
 
 export interface AnswerCode {
   readonly files: Readonly<Record<string, string>>;
@@ -45,7 +44,7 @@ export function answerCode(
   for (const { info, code } of own) {
     const path = fileIn(info);
     if (path === null) continue;
-    if (PROTECTED.test(path) || testFiles.includes(path)) dropped.push(path);
+    if (isProtected(path) || testFiles.includes(path)) dropped.push(path);
     else files[path] = code;
   }
   const last = own.filter(({ info }) => fileIn(info) === null).at(-1);
@@ -70,6 +69,11 @@ export function fencedBlocks(text: string): Block[] | null {
   }
   if (open !== null) blocks.push({ info: open.info, code: `${open.lines.join("\n")}\n` });
   return blocks.length === 0 ? null : blocks;
+}
+
+function isProtected(path: string): boolean {
+  const parts = path.split("/");
+  return PROTECTED.test(parts.at(-1)!) || parts.includes("node_modules");
 }
 
 function fileIn(info: string): string | null {
