@@ -183,16 +183,12 @@ function serve(request) {
   if (target === undefined) throw new wire.WireError("no such object");
   try {
     if (request.op === "call" && typeof target === "function") return { ok: encode(target(...request.args.map(decode))) };
-    if (
-      request.op === "get" &&
-      typeof target === "object" &&
-      typeof request.name === "string" &&
-      !["constructor", "__proto__"].includes(request.name)
-    ) {
+    const reachable = typeof target === "object" && typeof request.name === "string" && !/^(?:constructor$|__)/.test(request.name);
+    if (request.op === "get" && reachable) {
       const value = target[request.name];
       return { ok: encode(typeof value === "function" ? value.bind(target) : value) };
     }
-    if (request.op === "set" && typeof target === "object" && typeof request.name === "string" && request.name !== "__proto__") {
+    if (request.op === "set" && reachable) {
       target[request.name] = decode(request.value);
       return { ok: null };
     }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openSandbox } from "../../src/compute/sandbox/open.ts";
 import type { Sandbox } from "../../src/compute/sandbox/sandbox.ts";
-import { codeTool } from "../../src/env/tools/code.ts";
+import { codeTool, type CodeToolOptions } from "../../src/env/tools/code.ts";
 import { runToolCalls } from "../../src/loop/rollout/tools.ts";
 import type { JsonObject, Task } from "../../src/types.ts";
 
@@ -22,6 +22,8 @@ async function call(tool: ReturnType<typeof codeTool>, args: JsonObject, deadlin
   return [records[0]!.outcome, records[0]!.resultText];
 }
 
+const of = (options: CodeToolOptions): ReturnType<typeof codeTool> => codeTool({ sandbox, ...options });
+
 test("a tool of one language asks for the code alone, one of several for the language too", { timeout: 60_000 }, async () => {
   const python = codeTool({ sandbox });
   expect(python.spec).toMatchObject({ name: "run_code", parameters: { required: ["code"], additionalProperties: false } });
@@ -29,7 +31,7 @@ test("a tool of one language asks for the code alone, one of several for the lan
     "Runs a program in Python 3 and returns what it prints. No network, and nothing is kept between calls.",
   );
   expect(await call(python, { code: "print(6 * 7)" })).toEqual(["ok", "42\n"]);
-  const three = codeTool({ languages: ["python", "javascript", "typescript"], sandbox });
+  const three = of({ languages: ["python", "javascript", "typescript"] });
   expect(await call(three, { language: "javascript", code: "console.log([1, 2].map((n) => n * 2))" })).toEqual(["ok", "[ 2, 4 ]\n"]);
   expect(await call(three, { language: "typescript", code: "const n: number = 5; console.log(n)" })).toEqual(["ok", "5\n"]);
   expect(await call(three, { language: "ruby", code: "1" })).toEqual([

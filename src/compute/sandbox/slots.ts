@@ -3,7 +3,7 @@ import { SandboxError } from "../../errors.ts";
 
 interface Waiting {
   readonly start: (slot: number) => void;
-  readonly refuse: (cause: unknown) => void;
+  readonly refuse: (cause: Error) => void;
 }
 
 export class Slots {

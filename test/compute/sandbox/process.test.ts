@@ -56,5 +56,5 @@ test("where nothing can be isolated, opening refuses and says why", { timeout: 6
     "sandbox: expected an isolation for untrusted code, got none: bubblewrap cannot isolate here: ",
     "; nothing is run without one\n",
   ];
-  expect([stdout.startsWith(`SandboxError ${first}`), stdout.endsWith(second!)]).toEqual([true, true]);
+  expect([stdout.startsWith(`SandboxError ${first}`), stdout.endsWith(second)]).toEqual([true, true]);
 });

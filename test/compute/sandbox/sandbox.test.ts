@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openSandbox, sandboxReport } from "../../../src/compute/sandbox/open.ts";
+import { openSandbox, type OpenSandboxOptions, sandboxReport } from "../../../src/compute/sandbox/open.ts";
 import { limitsWith, type Sandbox, type SandboxRun } from "../../../src/compute/sandbox/sandbox.ts";
 import { Slots } from "../../../src/compute/sandbox/slots.ts";
 
@@ -161,7 +161,8 @@ test("the report names both, what is not isolated, and a remedy only where it is
 });
 
 test("wrong options are refused", async () => {
-  await expect(openSandbox({ slots: 0 })).rejects.toThrow("sandbox slots: expected 1 to 256, got 0");
+  const none: OpenSandboxOptions = { slots: 0 };
+  await expect(openSandbox(none)).rejects.toThrow("sandbox slots: expected 1 to 256, got 0");
   await expect(openSandbox({ python: "/opt/python" })).rejects.toThrow("sandbox python: expected a program under /usr");
 });
 

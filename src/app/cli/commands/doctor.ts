@@ -56,6 +56,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
   const hubText = hub.reachable
     ? `${paint("✓", "green")} ${host} answers in ${hub.milliseconds} ms`
     : `${paint("–", "yellow")} ${host}: ${hub.reason}`;
+  const programs = ["python", "pytest", "sympy", "lean"] as const;
   const models = cache.models.length === 0 ? `${shownPath(cwd, cache.folder)}: none pulled yet` : shownPath(cwd, cache.folder);
   return [
     ...row("node", `${found.node} on ${found.platform}`),
@@ -66,7 +67,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
     ...row("models", models, ...cache.models.map((model) => modelText(model, paint))),
     ...row("hub", hubText),
     ...row("sandbox", ...found.sandboxes.flatMap((finding) => sandboxTexts(finding, paint))),
-    ...row("optional", (["python", "pytest", "sympy", "lean"] as const).map((name) => `${name} ${found[name] ?? paint("–", "dim")}`).join(", ")),
+    ...row("optional", programs.map((name) => `${name} ${found[name] ?? paint("–", "dim")}`).join(", ")),
   ];
 }
 

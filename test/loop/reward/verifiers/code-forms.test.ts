@@ -144,6 +144,10 @@ export class Late extends Error { code = "LATE"; }
 export const fail = (): never => { throw new Late("too late"); };
 export const later = async (n: number): Promise<number> => { await new Promise((done) => setTimeout(done, 5)); return n * 2; };
 export const map = <T, U>(items: T[], change: (item: T) => U): U[] => items.map((item) => change(item));
+export const visit = (node: any): number => { const n = node.value + node.more(1); node.seen = true; return n; };
+export const pollute = (node: any): string => {
+  try { return String(node.constructor) + node.__defineGetter__("x", () => 1); } catch (error) { return (error as Error).message; }
+};
 export const sort = (items: number[]): void => void items.sort((a, b) => a - b);
 export default function data() {
   return { a: [undefined, NaN, -0, 10n], m: new Map([[1, new Set([2])]]), d: new Date(5), b: new Uint8Array([1, 2]) }; }
@@ -153,7 +157,7 @@ if (require.main === module) console.log("as a program");
 const tasksTests = `
 import test, { describe, it } from "node:test";
 import assert from "node:assert/strict";
-import data, { add, fail, Late, later, map, Queue, sort } from "./solution.ts";
+import data, { add, fail, Late, later, map, pollute, Queue, sort, visit } from "./solution.ts";
 import { run } from "candidate";
 test("add", () => assert.equal(add(1, 2), 3));
 describe("queue", () => {
@@ -174,6 +178,13 @@ test("callback", () => {
   assert.deepEqual(map([1, 2], (n: number) => n + 1), [2, 3]);
   assert.throws(() => map([1], () => { throw new TypeError("mine"); }), { name: "TypeError", message: "mine" });
 });
+class Node { seen = false; constructor(readonly value: number) {} more(n: number) { return this.value + n; } }
+test("own objects", () => {
+  const node = new Node(4);
+  assert.equal(visit(node), 9);
+  assert.equal(node.seen, true);
+  assert.equal(pollute(node), "not allowed");
+});
 test("changed argument", () => { const items = [3, 1]; sort(items); assert.deepEqual(items, [1, 3]); });
 const wanted = { a: [undefined, NaN, -0, 10n], m: new Map([[1, new Set([2])]]), d: new Date(5), b: new Uint8Array([1, 2]) };
 test("data", () => assert.deepStrictEqual(data(), wanted));
@@ -182,9 +193,9 @@ test("program", () => assert.equal(run(["node", "solution.ts"]).stdout, "as a pr
 
 test("TypeScript: the same with node:test", { timeout }, async () => {
   const options = { language: "typescript" } as const;
-  expect(await grade(tasks, { tests: tasksTests }, options)).toEqual([1, "8 of 8 tests passed"]);
+  expect(await grade(tasks, { tests: tasksTests }, options)).toEqual([1, "9 of 9 tests passed"]);
   const [score, told] = await grade(tasks.replace("a + b", "a * b"), { tests: tasksTests }, options);
-  expect([score, told.startsWith("7 of 8 tests passed; failed: add (Expected values to be strictly equal: 2 !== 3")]).toEqual([0, true]);
+  expect([score, told.startsWith("8 of 9 tests passed; failed: add (Expected values to be strictly equal: 2 !== 3")]).toEqual([0, true]);
   const plain = { tests: ["const n: number = add(1, 2); assert.equal(n, 3);", "assert.equal(await later(2), 4)"] };
   expect(await grade(tasks, plain, options)).toEqual([1, "2 of 2 tests passed"]);
 });
