@@ -184,7 +184,7 @@ export class Launched {
     if (exit === null) return "memory";
     if (exit === 137 && this.ranOutOfMemory()) return "memory";
     // V8 aborts when its heap is full.
-    if (exit === 134 && this.stderr.text.includes("heap out of memory")) return "memory";
+    if (exit === 134 && this.stderr.heapIsFull) return "memory";
     if (exit === 152 || exit === 137) return "cpu";
     return exit > 128 && exit < 160 ? "signal" : null;
   }
@@ -199,6 +199,8 @@ function give(stream: Writable, text: string): void {
 /** The first `limit` bytes of a stream; the rest is read and dropped, until there is so much that it is a flood. */
 class Capped {
   private readonly chunks: Buffer[] = [];
+  /** V8 said so, even after the part that is kept. */
+  heapIsFull = false;
   private kept = 0;
   private seen = 0;
 
@@ -206,6 +208,7 @@ class Capped {
     stream.on("error", () => undefined);
     stream.on("data", (chunk: Buffer) => {
       this.seen += chunk.length;
+      this.heapIsFull ||= chunk.includes("heap out of memory");
       if (this.kept < limit) {
         const part = chunk.subarray(0, limit - this.kept);
         this.chunks.push(Buffer.from(part));
