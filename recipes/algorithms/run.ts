@@ -13,7 +13,7 @@ import { examplesFor } from "./examples.ts";
 import { setups } from "./setups.ts";
 import { environment, env, folder, model, rollout } from "./task.ts";
 
-const evalTasks = 150;
+const evalTasks = 100;
 
 export interface Outcome {
   readonly seed: number;
@@ -47,7 +47,7 @@ export async function runOne(name: string, seed: number): Promise<Outcome> {
     algo: { name, ...settings },
     rollout: { ...rollout, tasksPerStep: perStep },
     optim: { learningRate, warmupSteps: 2 },
-    train: { steps, evalEvery: steps / 2, evalTasks, checkpointEvery: steps, ...(rewardModel ? { evalRows: 128 } : {}) },
+    train: { steps, evalEvery: steps, evalTasks, checkpointEvery: steps, ...(rewardModel ? { evalRows: 128 } : {}) },
   } as unknown as TrainConfigInput;
   await train(config, { runsFolder: folder, resume: existsSync(join(folder, id, "config.json")) });
   const seconds = (performance.now() - started) / 1000;
