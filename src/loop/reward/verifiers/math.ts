@@ -1,0 +1,167 @@
+/**
+ * Whether an answer is mathematically the right one. The answer is found in the text (last box, "####", "answer is"), read by an own
+ * reader, and compared exactly where both are rational, else by value to many digits in a worker with limits. What cannot be read is
+ * never equal to anything but the same text. docs/verifiers/math.md has the policies.
+ */
+import { RewardError, expected, messageOf, scored } from "../../../errors.ts";
+import type { Json, Verdict } from "../../../types.ts";
+import { sameAnswer } from "./math/compare.ts";
+import { EngineLimitError, sharedMathEngine, type MathEngine } from "./math/engine.ts";
+import { extractAnswer } from "./math/extract.ts";
+import { cleanLatex } from "./math/latex.ts";
+import { normalAnswer, wordsAsMath, type Answer } from "./math/normal.ts";
+import type { Judgement, NumericOptions } from "./math/numeric.ts";
+import { parseMath } from "./math/parse.ts";
+import { MathSyntaxError } from "./math/tokens.ts";
+import { shown, unscorable, verifierOf, type Verifier, type VerifierInput } from "./verifier.ts";
+
+/** A second opinion on two formulas that the first engine could not decide; null: it has none either. */
+export interface SecondEngine {
+  readonly name: string;
+  equal(gold: string, answer: string, signal?: AbortSignal): Promise<boolean | null>;
+}
+
+export interface MathOptions {
+  /** Seconds of computation for one grading; default 2. */
+  readonly seconds?: number;
+  /** Relative difference of two numbers that counts as equal; default 0: 0.333 is not 1/3. */
+  readonly tolerance?: number;
+  /** Values that free symbols take when formulas are compared; "positive" makes sqrt(x^2) equal x. Default "real". */
+  readonly symbols?: "real" | "positive";
+  /** Asked where the first engine cannot decide: `sympy()`, `wolframAlpha({ key })`. */
+  readonly second?: SecondEngine;
+  readonly engine?: MathEngine;
+}
+
+/** Longer is no final answer. */
+const MAX_LENGTH = 4000;
+
+/**
+ * Gold: the right answer as LaTeX or plain text, a number, a solution with its box, or a list of alternatives of which one is enough.
+ * Scores 1 or 0. Unscorable: a gold that cannot be read, or a limit of time or memory.
+ */
+export function math(options: MathOptions = {}): Verifier {
+  const { seconds = 2, tolerance = 0, symbols = "real" } = options;
+  if (!(seconds > 0)) throw new RewardError(expected("math verifier: seconds", "above 0", String(seconds)));
+  if (!(tolerance >= 0 && tolerance < 1)) throw new RewardError(expected("math verifier: tolerance", "0 to 1", String(tolerance)));
+  return verifierOf("math", (input) => grade(input, { ...options, seconds, tolerance, symbols }));
+}
+
+type Settings = MathOptions & Required<Pick<MathOptions, "seconds" | "tolerance" | "symbols">>;
+
+async function grade({ answer, gold, signal }: VerifierInput, settings: Settings): Promise<Verdict> {
+  const golds = goldTexts(gold);
+  if (golds.length === 0) return unscorable("the gold is no text, no number and no list of them");
+  const stated = extractAnswer(answer);
+  if (stated === null) return scored(0, "the answer is empty");
+  if (stated.text.length > MAX_LENGTH) return scored(0, `the stated answer has ${stated.text.length} characters, more than ${MAX_LENGTH}`);
+  const reasons: string[] = [];
+  for (const wanted of golds) {
+    const outcome = await against(wanted, stated.text, settings, signal);
+    if (outcome.type === "equal") return scored(1, `"${shown(stated.text)}" is ${shown(wanted)}${outcome.by}`);
+    if (outcome.type === "unscorable") reasons.push(outcome.reason);
+    else if (golds.length === 1) return scored(0, `"${shown(stated.text)}" ${outcome.reason}`);
+  }
+  if (reasons.length > 0) return unscorable(reasons[0]!);
+  return scored(0, `"${shown(stated.text)}" is none of the ${golds.length} right answers`);
+}
+
+function goldTexts(gold: Json): string[] {
+  const all = Array.isArray(gold) ? (gold as readonly Json[]) : [gold];
+  const texts = all.flatMap((each) => (typeof each === "number" ? [String(each)] : typeof each === "string" && each.trim() !== "" ? [each] : []));
+  return texts.length === all.length ? texts.map(goldText) : [];
+}
+
+/** A gold may be a whole solution: then its own answer counts. */
+function goldText(text: string): string {
+  return /\\(?:boxed|fbox)|####/.test(text) ? (extractAnswer(text)?.text ?? text) : text.trim();
+}
+
+type Outcome =
+  | { readonly type: "equal"; readonly by: string }
+  | { readonly type: "different" | "unscorable"; readonly reason: string };
+
+async function against(wanted: string, stated: string, settings: Settings, signal: AbortSignal | undefined): Promise<Outcome> {
+  if (wanted.length > MAX_LENGTH) return { type: "unscorable", reason: `the gold has more than ${MAX_LENGTH} characters` };
+  if (flat(wanted) === flat(stated)) return { type: "equal", by: "" };
+  const gold = read(wanted);
+  if (typeof gold === "string") return { type: "unscorable", reason: `the gold "${shown(wanted)}" cannot be read: ${gold}` };
+  const readings = readingsOf(stated, gold);
+  if (typeof readings === "string") return { type: "different", reason: `cannot be read as mathematics: ${readings}` };
+  let limit = "";
+  let judged: Judgement = "different";
+  for (const reading of readings) {
+    try {
+      judged = await sameAnswer(gold, reading, numericOptions(settings, signal));
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (!(cause instanceof EngineLimitError)) throw cause;
+      [judged, limit] = ["unknown", `: ${cause.message}`];
+    }
+    if (judged === "equal") return { type: "equal", by: "" };
+    if (judged === "unknown") break;
+  }
+  if (judged === "different") return { type: "different", reason: `is not ${shown(wanted)}` };
+  const second = settings.second;
+  const opinion = second === undefined ? null : await second.equal(cleanLatex(wanted), cleanLatex(stated), signal);
+  if (opinion === true) return { type: "equal", by: ` (${second!.name})` };
+  if (opinion === false) return { type: "different", reason: `is not ${shown(wanted)} (${second!.name})` };
+  return { type: "unscorable", reason: `cannot decide whether "${shown(stated)}" is ${shown(wanted)}${limit}` };
+}
+
+/** Computation time is shared by everything that one grading asks of the engine. */
+function numericOptions({ engine, seconds, tolerance, symbols }: Settings, signal: AbortSignal | undefined): NumericOptions {
+  let left = seconds * 1000;
+  return {
+    tolerance,
+    symbols,
+    evaluate: async (formulas, precision) => {
+      if (left <= 0) throw new EngineLimitError(`no value within ${seconds} s`);
+      const { values, milliseconds } = await (engine ?? sharedMathEngine()).evaluate(formulas, { precision, seconds: left / 1000, signal });
+      left -= milliseconds;
+      return values;
+    },
+  };
+}
+
+function flat(text: string): string {
+  return cleanLatex(text).replace(/\s+/g, "");
+}
+
+/** An answer, or why it cannot be read. */
+function read(text: string): Answer | string {
+  try {
+    const clean = cleanLatex(text);
+    const words = wordsAsMath(clean.replace(/^\\text\{(.*)\}$/, "$1"));
+    return normalAnswer(words ?? parseMath(withoutThousands(clean)));
+  } catch (cause) {
+    if (cause instanceof MathSyntaxError) return `unexpected ${cause.message}`;
+    if (cause instanceof RangeError) return messageOf(cause);
+    throw cause;
+  }
+}
+
+/** 1,000,000 is a number where no bracket is open; held against a list it may also be three numbers. */
+function readingsOf(stated: string, gold: Answer): readonly Answer[] | string {
+  const first = read(stated);
+  const grouped = THOUSANDS.test(cleanLatex(stated));
+  const many = ["list", "set", "tuple", "interval"].includes(gold.expr.kind);
+  const second = grouped && many ? read(stated.replaceAll(",", ", ")) : null;
+  const readings = [first, second].filter((reading): reading is Answer => reading !== null && typeof reading !== "string");
+  return readings.length === 0 ? (first as string) : readings;
+}
+
+const THOUSANDS = /(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])/;
+
+function withoutThousands(text: string): string {
+  let depth = 0;
+  let plain = "";
+  for (const piece of text.split(/(\\.|[()[\]{}]|(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,]))/)) {
+    if (/^(?:[([{]|\\\{)$/.test(piece)) depth++;
+    else if (/^(?:[)\]}]|\\\})$/.test(piece)) depth--;
+    plain += depth === 0 && THOUSANDS.test(piece) ? piece.replaceAll(",", "") : piece;
+  }
+  return plain.replace(/(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/])/g, (whole, first: string, rest: string) =>
+    /[a-zA-Z,;]/.test(text) ? whole : first + rest.replaceAll(" ", ""),
+  );
+}
