@@ -84,6 +84,7 @@ type Outcome =
 async function against(wanted: string, stated: string, settings: Settings, signal: AbortSignal | undefined): Promise<Outcome> {
   if (wanted.length > MAX_LENGTH) return { type: "unscorable", reason: `the gold has more than ${MAX_LENGTH} characters` };
   if (flat(wanted) === flat(stated)) return { type: "equal", by: "" };
+  if (isWords(wanted) && isWords(stated) && wordsOf(wanted) === wordsOf(stated)) return { type: "equal", by: "" };
   const gold = read(wanted);
   if (typeof gold === "string") return { type: "unscorable", reason: `the gold "${shown(wanted)}" cannot be read: ${gold}` };
   const readings = readingsOf(stated, gold);
@@ -122,6 +123,15 @@ function numericOptions({ engine, seconds, tolerance, symbols }: Settings, signa
       return values;
     },
   };
+}
+
+/** Words in which capitals do not count: two letters and more, and no points of a figure such as AB. */
+function isWords(text: string): boolean {
+  return /^[a-z][a-z '-]+$/.test(wordsOf(text)) && !/^[A-Z]{2,3}$/.test(cleanLatex(text));
+}
+
+function wordsOf(text: string): string {
+  return cleanLatex(text).replace(/\\text\{([^{}]*)\}/g, "$1").toLowerCase().replace(/\s+/g, " ").trim();
 }
 
 function flat(text: string): string {

@@ -41,9 +41,9 @@ export function compare(a: Rational, b: Rational): -1 | 0 | 1 {
 /** a to an integer power; throws `TooLarge` rather than compute a number of more than 40,000 bits. */
 export function power(a: Rational, exponent: bigint): Rational {
   const size = exponent < 0n ? -exponent : exponent;
+  if (a.d === 1n && a.n >= -1n && a.n <= 1n) return powerOfUnit(a, exponent);
   const bits = BigInt(Math.max(bitLength(a.n), bitLength(a.d)));
-  if (bits > 1n && bits * size > BigInt(MAX_BITS)) throw new TooLarge(`a power of more than ${MAX_BITS} bits`);
-  if (bits <= 1n) return powerOfUnit(a, exponent);
+  if (bits * size > BigInt(MAX_BITS)) throw new TooLarge(`a power of more than ${MAX_BITS} bits`);
   const raised = rational(a.n ** size, a.d ** size);
   return exponent < 0n ? divide(ONE, raised) : raised;
 }
@@ -59,8 +59,9 @@ function checked(value: Rational): Rational {
   return value;
 }
 
+/** Bits of the magnitude, up to three too many. */
 function bitLength(value: bigint): number {
-  return (value < 0n ? -value : value).toString(16).length * 4 - 3;
+  return (value < 0n ? -value : value).toString(16).length * 4;
 }
 
 const DECIMAL = /^([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?$/;

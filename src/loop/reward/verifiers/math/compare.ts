@@ -12,6 +12,10 @@ export async function sameAnswer(gold: Answer, answer: Answer, options: NumericO
   if (gold.label !== null && answer.label !== null && gold.label !== answer.label) {
     return bothRelations(gold, answer, options);
   }
+  for (const [one, other] of [[gold, answer], [answer, gold]] as const) {
+    if (one.label === null || other.expr.kind !== "relation" || other.expr.signs.join() !== "=" || !isScalar(one.expr)) continue;
+    if (symbolsOf(other.expr).has(one.label)) return sameEquation(relationOf(symbolOf(one.label), one.expr), other.expr, options);
+  }
   return same(gold.expr, answer.expr, options);
 }
 

@@ -17,7 +17,7 @@ interface Box {
 
 const BOX = /\\(?:boxed|fbox|framebox)\s*\{|\\boxed\s+(?=[^\s{])/g;
 const PHRASE =
-  /(?:\bfinal\s+answer\s*(?:is|:|=)|\banswer\s+is\b\s*:?|\banswers\s+are\b\s*:?|\banswer\s*(?::|=)|\bans\s*:|\bsolutions?\s+(?:is|are)\b\s*:?)/gi;
+  /(?:\bfinal\s+answer[\s*_]*(?:is\b|:|=)|\banswer\s+is\b\s*:?|\banswers\s+are\b\s*:?|\banswer[\s*_]*(?::|=)|\bans\s*:|\bsolutions?\s+(?:is|are)\b\s*:?)/gi;
 
 /** The part of a text that is its answer; null for an empty text. */
 export function extractAnswer(text: string): Extracted | null {
@@ -33,8 +33,8 @@ export function extractAnswer(text: string): Extracted | null {
   const phrase = afterPhrase(text);
   if (phrase !== null) return { text: phrase, from: "phrase" };
   const trimmed = text.trim();
-  if (!trimmed.includes("\n") && trimmed.length <= 300 && !/[.!?]\s+[A-Z]/.test(trimmed)) return { text: trimmed, from: "whole" };
-  return { text: lastLine(trimmed), from: "line" };
+  const line = lastLine(trimmed);
+  return { text: line, from: line === trimmed ? "whole" : "line" };
 }
 
 function boxesIn(text: string): Box[] {
@@ -98,11 +98,23 @@ function sentence(text: string): string {
 function lastLine(text: string): string {
   const lines = text.split("\n").map((each) => each.trim()).filter((each) => each !== "" && !/^(?:\\\]|\$\$|```)$/.test(each));
   const line = lines.at(-1) ?? "";
-  const formulas = [...line.matchAll(/\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]/g)];
-  const formula = formulas.at(-1);
-  if (formula !== undefined) return (formula[1] ?? formula[2] ?? formula[3])!.trim();
+  const formulas = lastFormulas(line);
+  if (formulas !== null) return formulas;
   const sentences = line.split(/(?<=[.!?])\s+(?=[A-Z])/);
   const closing = sentences.at(-1)!;
   const stated = /(?:\bis|\bare|\bequals|=)\s+([^=]{1,200})$/.exec(closing);
   return (stated === null || closing.includes("=") ? closing : stated[1]!).trim();
+}
+
+/** The last formula of a line, with those that only "or", "and" or a comma parts from it: they are offered together. */
+function lastFormulas(line: string): string | null {
+  const parts: string[] = [];
+  let start = line.length;
+  for (const found of [...line.matchAll(/(?<!\\)\$\$?([^$]+?)(?<!\\)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]/g)].toReversed()) {
+    const between = line.slice(found.index + found[0].length, start);
+    if (parts.length > 0 && !/^\s*(?:,|;|or|and)?\s*(?:or|and)?\s*$/.test(between)) break;
+    parts.unshift((found[1] ?? found[2] ?? found[3])!.trim());
+    start = found.index;
+  }
+  return parts.length === 0 ? null : parts.join(" , ");
 }

@@ -52,6 +52,7 @@ export function cleanLatex(source: string): string {
   let text = "";
   for (const character of source) text += oneCharacter(character);
   text = text
+    .replace(/\\\\(?:\[[^\]]{0,20}\])?/g, "\\cr ")
     .replace(/\^\{?\s*\\circ\s*\}?/g, "^{\\circ}")
     .replace(/[⟨⟩]/g, "")
     .replace(/\\\$|[$€£¥]/g, " ")

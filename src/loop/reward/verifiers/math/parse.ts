@@ -113,7 +113,7 @@ function unitText(reader: Reader): string {
       if (exponent.type !== "number") throw new MathSyntaxError(`an exponent ${exponent.text} of a unit`);
       if (braces) reader.expectMark("}");
       parts.push(`${parts.pop()!}^${exponent.text}`);
-    } else if (isMark(token, "/") && parts.length > 0 && reader.peek(1)?.type === "text") {
+    } else if (isMark(token, "/") && parts.length > 0 && ["text", "symbol"].includes(reader.peek(1)?.type ?? "")) {
       reader.next();
       parts.push(`${parts.pop()!}/${reader.next().text}`);
     } else break;
@@ -171,9 +171,14 @@ function product(reader: Reader): Expr {
       left = apply("Multiply", left, signedFactor(reader));
     } else if (reader.takeMark("/") || reader.takeCommand("div")) left = apply("Divide", left, signedFactor(reader));
     else if (reader.takeCommand("bmod")) left = apply("Mod", left, factor(reader));
-    else if (beginsFactor(reader) && reader.peek()!.type !== "number") left = apply("Multiply", left, factor(reader));
+    else if (beginsFactor(reader) && (reader.peek()!.type !== "number" || closes(reader.peek(-1)))) left = apply("Multiply", left, factor(reader));
     else return left;
   }
+}
+
+/** A number may follow a bracket or a factorial: 7!3!. */
+function closes(token: Token | undefined): boolean {
+  return token?.type === "mark" && (token.text === "!" || token.text === ")" || token.text === "}");
 }
 
 /** A factor may have a sign of its own after an operator: 2 * -3. */

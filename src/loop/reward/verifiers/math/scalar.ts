@@ -326,7 +326,7 @@ function matrix(reader: Reader, environment: string): Expr {
   if (environment === "array" && reader.takeMark("{")) while (!reader.takeMark("}")) reader.next();
   const rows: Expr[][] = [[]];
   while (!reader.takeCommand(`end:${environment}`)) {
-    if (reader.takeCommand("\\")) rows.push([]);
+    if (reader.takeCommand("cr")) rows.push([]);
     else if (!reader.takeMark("&")) rows.at(-1)!.push(reader.sum());
   }
   const filled = rows.filter((row) => row.length > 0);

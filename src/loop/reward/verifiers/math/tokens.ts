@@ -43,8 +43,8 @@ export function tokenize(source: string): Token[] {
     } else if (/[\d.]/.test(character)) {
       const number = numberAt(source, at);
       push("number", number, number.length);
-    } else if (character === "\\") at = commandAt(source, at, push, () => at);
-    else if (/[A-Za-z]/.test(character)) word(source, at, push);
+    } else if (character === "\\") commandAt(source, at, tokens.at(-1), push);
+    else if (/[A-Za-z]/.test(character)) word(source, at, { push, unit: spaced && tokens.at(-1)?.type === "number" });
     else if (MARKS.includes(character)) push("mark", character, 1);
     else throw new MathSyntaxError(`the character ${JSON.stringify(character)}`);
   }
@@ -53,7 +53,7 @@ export function tokenize(source: string): Token[] {
 
 type Push = (type: Token["type"], text: string, length: number) => void;
 
-const NUMBER = /(?:\d+(?:\.\d+)?|\.\d+|\d+\.)(?:[eE][-+]?\d{1,4}(?![\w.]))?/y;
+const NUMBER = /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4}(?![\w.]))?/y;
 
 function numberAt(source: string, at: number): string {
   NUMBER.lastIndex = at;
@@ -62,39 +62,41 @@ function numberAt(source: string, at: number): string {
   return found;
 }
 
-function commandAt(source: string, at: number, push: Push, place: () => number): number {
+function commandAt(source: string, at: number, previous: Token | undefined, push: Push): void {
   const name = /^[A-Za-z]+/.exec(source.slice(at + 1, at + 41))?.[0];
   if (name === undefined) {
     const mark = source[at + 1] ?? "";
     if (mark === "{" || mark === "}") push("command", mark, 2);
-    else if (mark === "\\") push("command", "\\", 2);
     else throw new MathSyntaxError(`\\${mark}`);
-    return place();
+    return;
   }
   const after = at + 1 + name.length;
   if (name === "text" || name === "mathbb" || name === "begin" || name === "end") {
     const open = source.indexOf("{", after);
     const inner = open < 0 ? null : braced(source, open);
     if (inner === null || source.slice(after, open).trim() !== "") throw new MathSyntaxError(`\\${name} without braces`);
-    if (name === "text") textOf(inner.inside, inner.end - at, push);
+    if (name === "text") textOf(inner.inside, inner.end - at, { push, afterNumber: previous?.type === "number" });
     else push("command", `${name}:${inner.inside.trim()}`, inner.end - at);
-    return place();
+    return;
   }
   push("command", Object.hasOwn(SPELLED, name) ? SPELLED[name]! : name, name.length + 1);
-  return place();
 }
 
-/** \text{and}, \text{C}: a word of the notation stays one, one letter is a symbol, and anything else is text. */
-function textOf(inside: string, length: number, push: Push): void {
+/** A word of the notation stays one; one letter is a symbol, if not the unit of a number; anything else is text. */
+function textOf(inside: string, length: number, { push, afterNumber }: { readonly push: Push; readonly afterNumber: boolean }): void {
   const text = inside.trim();
   if (text === "and" || text === "or") return push("command", text, length);
   if (text === "") return push("text", "", length);
   if (Object.hasOwn(WORDS, text)) return push("command", WORDS[text]!, length);
-  push("text", text, length);
+  push(/^\(?[A-Za-z]\)?$/.test(text) && !afterNumber ? "symbol" : "text", text.replace(/[()]/g, ""), length);
 }
 
-function word(source: string, at: number, push: Push): void {
+/** Units of two letters and more, where they follow a number after a space: 5 cm. */
+const UNIT = /^(?:[kcmn]m|[km]g|[km]?Hz|k[WNJV]|m[LlsAV]|kPa|ft|yd|mi|in|lb|lbs|oz|min|sec|hr|hrs|mph|kph|day|Pa|mol|eV|cal|deg|rad)$/;
+
+function word(source: string, at: number, { push, unit }: { readonly push: Push; readonly unit: boolean }): void {
   const run = /^[A-Za-z]+/.exec(source.slice(at, at + 60))![0];
+  if (unit && UNIT.test(run)) return push("text", run, run.length);
   const known = longestWord(run);
   if (known !== null) return push("command", WORDS[known]!, known.length);
   if (run.length <= MAX_PRODUCT) return push("symbol", run[0]!, 1);
