@@ -12,14 +12,9 @@ import { cleanLatex } from "./math/latex.ts";
 import { normalAnswer, wordsAsMath, type Answer } from "./math/normal.ts";
 import type { Judgement, NumericOptions } from "./math/numeric.ts";
 import { parseMath } from "./math/parse.ts";
+import { formulaOf, type SecondEngine } from "./math/second.ts";
 import { MathSyntaxError } from "./math/tokens.ts";
 import { shown, unscorable, verifierOf, type Verifier, type VerifierInput } from "./verifier.ts";
-
-/** A second opinion on two formulas that the first engine could not decide; null: it has none either. */
-export interface SecondEngine {
-  readonly name: string;
-  equal(gold: string, answer: string, signal?: AbortSignal): Promise<boolean | null>;
-}
 
 export interface MathOptions {
   /** Seconds of computation for one grading; default 2. */
@@ -104,7 +99,7 @@ async function against(wanted: string, stated: string, settings: Settings, signa
   }
   if (judged === "different") return { type: "different", reason: `is not ${shown(wanted)}` };
   const second = settings.second;
-  const opinion = second === undefined ? null : await second.equal(cleanLatex(wanted), cleanLatex(stated), signal);
+  const opinion = second === undefined ? null : await second.equal(formulaOf(gold.expr), formulaOf(readings[0]!.expr), signal);
   if (opinion === true) return { type: "equal", by: ` (${second!.name})` };
   if (opinion === false) return { type: "different", reason: `is not ${shown(wanted)} (${second!.name})` };
   return { type: "unscorable", reason: `cannot decide whether "${shown(stated)}" is ${shown(wanted)}${limit}` };
