@@ -6,7 +6,7 @@
 import { RewardError, expected, messageOf, scored } from "../../../errors.ts";
 import type { Json, Verdict } from "../../../types.ts";
 import { sameAnswer } from "./math/compare.ts";
-import { EngineLimitError, sharedMathEngine, type MathEngine } from "./math/engine.ts";
+import { evaluateFormulas } from "./math/engine.ts";
 import { extractAnswer } from "./math/extract.ts";
 import { cleanLatex } from "./math/latex.ts";
 import { normalAnswer, wordsAsMath, type Answer } from "./math/normal.ts";
@@ -15,6 +15,7 @@ import { parseMath } from "./math/parse.ts";
 import { formulaOf, type SecondEngine } from "./math/second.ts";
 import { MathSyntaxError } from "./math/tokens.ts";
 import { shown, unscorable, verifierOf, type Verifier, type VerifierInput } from "./verifier.ts";
+import { WorkerLimitError } from "./worker-pool.ts";
 
 export interface MathOptions {
   /** Seconds of computation for one grading; default 2. */
@@ -25,7 +26,6 @@ export interface MathOptions {
   readonly symbols?: "real" | "positive";
   /** Asked where the first engine cannot decide: `sympy()`, `wolframAlpha({ key })`. */
   readonly second?: SecondEngine;
-  readonly engine?: MathEngine;
 }
 
 /** Longer is no final answer. */
@@ -91,7 +91,7 @@ async function against(wanted: string, stated: string, settings: Settings, signa
       judged = await sameAnswer(gold, reading, numericOptions(settings, signal));
     } catch (cause) {
       signal?.throwIfAborted();
-      if (!(cause instanceof EngineLimitError)) throw cause;
+      if (!(cause instanceof WorkerLimitError)) throw cause;
       [judged, limit] = ["unknown", `: ${cause.message}`];
     }
     if (judged === "equal") return { type: "equal", by: "" };
@@ -106,14 +106,14 @@ async function against(wanted: string, stated: string, settings: Settings, signa
 }
 
 /** Computation time is shared by everything that one grading asks of the engine. */
-function numericOptions({ engine, seconds, tolerance, symbols }: Settings, signal: AbortSignal | undefined): NumericOptions {
+function numericOptions({ seconds, tolerance, symbols }: Settings, signal: AbortSignal | undefined): NumericOptions {
   let left = seconds * 1000;
   return {
     tolerance,
     symbols,
     evaluate: async (formulas, precision) => {
-      if (left <= 0) throw new EngineLimitError(`no value within ${seconds} s`);
-      const { values, milliseconds } = await (engine ?? sharedMathEngine()).evaluate(formulas, { precision, seconds: left / 1000, signal });
+      if (left <= 0) throw new WorkerLimitError(`no value within ${seconds} s`);
+      const { values, milliseconds } = await evaluateFormulas(formulas, { precision, seconds: left / 1000, signal });
       left -= milliseconds;
       return values;
     },
