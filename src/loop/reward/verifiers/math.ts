@@ -48,8 +48,11 @@ async function grade({ answer, gold, signal }: VerifierInput, settings: Settings
   const golds = goldTexts(gold);
   if (golds.length === 0) return unscorable("the gold is no text, no number and no list of them");
   const stated = extractAnswer(answer);
-  if (stated === null) return scored(0, "the answer is empty");
-  if (stated.text.length > MAX_LENGTH) return scored(0, `the stated answer has ${stated.text.length} characters, more than ${MAX_LENGTH}`);
+  if (stated === null || stated.text.length > MAX_LENGTH) {
+    const unread = golds.map((wanted) => read(wanted)).find((each) => typeof each === "string");
+    if (unread !== undefined) return unscorable(`the gold cannot be read: ${unread}`);
+    return scored(0, stated === null ? "the answer is empty" : `the stated answer has more than ${MAX_LENGTH} characters`);
+  }
   const reasons: string[] = [];
   for (const wanted of golds) {
     const outcome = await against(wanted, stated.text, settings, signal);

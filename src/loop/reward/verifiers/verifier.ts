@@ -52,13 +52,22 @@ export function verifierOf(name: string, grade: (input: VerifierInput) => Verdic
       input.signal?.throwIfAborted();
       if (typeof input.answer !== "string") return unscorable(`the answer is ${typeof input.answer}, not a text`);
       try {
-        return await grade(input);
+        return readable(await grade(input));
       } catch (cause) {
         input.signal?.throwIfAborted();
-        return infrastructure(`${name}: ${messageOf(cause)}`);
+        return readable(infrastructure(`${name}: ${messageOf(cause)}`));
       }
     },
   };
+}
+
+const MAX_EXPLANATION = 500;
+
+/** One line without control characters, whatever the graded text holds. */
+function readable(verdict: Verdict): Verdict {
+  return verdict.type === "scored"
+    ? { ...verdict, explanation: shown(verdict.explanation, MAX_EXPLANATION) }
+    : { ...verdict, reason: shown(verdict.reason, MAX_EXPLANATION) };
 }
 
 export function unscorable(reason: string): Verdict {

@@ -36,17 +36,18 @@ test("shared triples and isomorphism are RDFLib's, blank nodes included", async 
     const f1 = (2 * shared) / (sizes[0] + sizes[1]);
     expect(await verify("triples", answer, gold)).toBeCloseTo(f1, 12);
   }
-  expect(golden.pairs.length).toBeGreaterThanOrEqual(79);
+  expect(golden.pairs.length).toBeGreaterThanOrEqual(78);
 });
 
 test("the stated differences to RDFLib: literals as they are written, language tags in any case", async () => {
   const cases = golden.different.map(({ gold, answer, isomorphic }) => ({ gold: gold.split("\n")[1], isomorphic, answer, whole: gold }));
   expect(cases.map(({ gold, isomorphic }) => [gold, isomorphic])).toEqual([
+    [':a :p "x"^^xsd:string .', false],
     [':a :p "x"@en .', false],
     [':a :p "01"^^xsd:integer .', true],
     [':a :p "1.0"^^xsd:decimal .', false],
   ]);
-  expect(await Promise.all(cases.map(({ answer, whole }) => verify("triples", answer, whole)))).toEqual([1, 0, 0]);
+  expect(await Promise.all(cases.map(({ answer, whole }) => verify("triples", answer, whole)))).toEqual([1, 1, 0, 0]);
 });
 
 test("SHACL conformance is pySHACL's", async () => {
