@@ -133,7 +133,7 @@ function wordsOf(text: string): string {
 }
 
 function flat(text: string): string {
-  return cleanLatex(text).replace(/\s+/g, "");
+  return cleanLatex(text).replace(/(?<!\d)\s+|\s+(?!\d)/g, "");
 }
 
 /** An answer, or why it cannot be read. */

@@ -17,6 +17,7 @@ interface Pair {
   readonly answer: string;
   readonly right: boolean;
 }
+/** Written for this test; a line is a right or a wrong answer, and most wrong ones are near misses. */
 const pairs = JSON.parse(readFileSync("test/loop/reward/verifiers/math-pairs.json", "utf8")) as readonly Pair[];
 const verifier = math({ seconds: 10 });
 const judged = async (gold: string, answer: string) => {
@@ -31,11 +32,23 @@ test("at least 95 % of right answers are accepted and no wrong one is", async ()
     if (right && score !== 1) missed.push(`${form}: ${gold} <- ${answer}: ${score}`);
     if (!right && score !== 0) paid.push(`${form}: ${gold} <- ${answer}: ${score}`);
   }
-  if (missed.length + paid.length > 0) console.log([...missed.map((m) => `MISSED ${m}`), ...paid.map((m) => `PAID ${m}`)].join("\n"));
+  console.log([`${pairs.length} pairs`, ...missed.map((each) => `missed ${each}`)].join("\n"));
   const right = pairs.filter((pair) => pair.right).length;
   expect(pairs.length).toBeGreaterThanOrEqual(200);
   expect(paid).toEqual([]);
   expect(1 - missed.length / right).toBeGreaterThanOrEqual(0.95);
+});
+
+test("a thousand gradings take less than a minute", { timeout: 120_000 }, async () => {
+  const began = performance.now();
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    for (let i = next++; i < 1000; i = next++) await judged(pairs[i % pairs.length]!.gold, pairs[i % pairs.length]!.answer);
+  };
+  await Promise.all([worker(), worker(), worker(), worker()]);
+  const seconds = (performance.now() - began) / 1000;
+  console.log(`1,000 gradings in ${seconds.toFixed(1)} s`);
+  expect(seconds).toBeLessThan(60);
 });
 
 // ------------------------------------------------------------------------------------------------- extraction, limits

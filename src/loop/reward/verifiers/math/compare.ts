@@ -76,11 +76,11 @@ function piecesOf(expr: Expr): readonly Expr[] {
   return expr.kind === "union" ? expr.items : [expr];
 }
 
-/** 2 + 3 = 5 states 5 if it is true; an equation with free symbols states no value. */
+/** 2 + 3 = 5 and (x+1)^2 = x^2+2x+1 state what they end with, if they hold for every x; an equation to be solved states no value. */
 async function chainValue(expr: Expr, options: NumericOptions): Promise<Expr | null> {
   if (expr.kind !== "relation" || expr.signs.some((sign) => sign !== "=") || !expr.terms.every(isScalar)) return null;
-  const terms = symbolsOf(expr.terms[0]!).size > 0 && expr.terms.length > 2 ? expr.terms.slice(1) : expr.terms;
-  if (terms === expr.terms && symbolsOf(expr).size > 0) return null;
+  const named = expr.terms[0]!.kind === "symbol" && symbolsOf(expr.terms[0]).size > 0;
+  const terms = named && expr.terms.length > 2 ? expr.terms.slice(1) : expr.terms;
   for (const term of terms.slice(1)) if ((await sameScalar(terms[0]!, term, options)) !== "equal") return null;
   return terms.at(-1)!;
 }

@@ -107,8 +107,10 @@ function beforeApproximation(relation: Expr & { readonly kind: "relation" }): Ex
   const at = relation.signs.indexOf("~");
   if (at < 0) return relation;
   if (at === 0) {
-    // "x ~ 3.14" states 3.14 of x, while "10/3 ~ 3.33" states 10/3.
-    return nameOf(relation.terms[0]!) === null ? relation.terms[0]! : { ...relation, signs: relation.signs.map((sign) => (sign === "~" ? "=" : sign)) };
+    // "x ~ 3.14" states 3.14 of x, while "10/3 ~ 3.33" and "3.33 ~ 10/3" state 10/3.
+    const [first, second] = relation.terms as [Expr, Expr];
+    if (nameOf(first) === null) return first.kind === "number" && second.kind !== "number" ? second : first;
+    return { ...relation, signs: relation.signs.map((sign) => (sign === "~" ? "=" : sign)) };
   }
   return { kind: "relation", terms: relation.terms.slice(0, at + 1), signs: relation.signs.slice(0, at) };
 }

@@ -7,7 +7,7 @@ import type { Json } from "../../../../types.ts";
 import { ZERO, compare, equal, magnitude, multiply, parseDecimal, power, rational, subtract, type Rational } from "../rational.ts";
 import type { Decimals } from "./engine.ts";
 import { exactValue } from "./exact.ts";
-import { numberOf, replaceSymbols, symbolsOf, type Expr } from "./expression.ts";
+import { contains, integerOf, numberOf, replaceSymbols, symbolsOf, type Expr } from "./expression.ts";
 
 export type Judgement = "equal" | "different" | "unknown";
 
@@ -23,6 +23,8 @@ export interface NumericOptions {
 }
 
 const POINTS = 4;
+/** Formulas with these are about whole numbers, and are compared at whole numbers. */
+const COUNTING = ["Sum", "Product", "Factorial", "Choose", "GCD", "LCM", "Mod"];
 const DIGITS = 60;
 const MORE_DIGITS = 200;
 
@@ -42,7 +44,8 @@ export async function sameScalar(a: Expr, b: Expr, options: NumericOptions): Pro
     return options.tolerance > 0 && within(exactA, exactB, decimalOf(options.tolerance)) ? "equal" : "different";
   }
   const names = [...new Set([...symbolsOf(a), ...symbolsOf(b)])].sort();
-  const points = names.length === 0 ? [new Map<string, Expr>()] : pointsFor(names, options.symbols);
+  const counting = [a, b].some((expr) => contains(expr, COUNTING));
+  const points = names.length === 0 ? [new Map<string, Expr>()] : pointsFor(names, counting ? "counting" : options.symbols);
   const pairs = points.map((point) => [replaceSymbols(a, point), replaceSymbols(b, point)] as const);
   const values = await valuesOf(pairs.flat(), DIGITS, options.evaluate);
   let usable = 0;
@@ -64,11 +67,12 @@ function infinity(expr: Expr): -1 | 0 | 1 {
   return -infinity(expr.args[0]!) as -1 | 0 | 1;
 }
 
-function pointsFor(names: readonly string[], symbols: "real" | "positive"): Map<string, Expr>[] {
+function pointsFor(names: readonly string[], symbols: "real" | "positive" | "counting"): Map<string, Expr>[] {
   return Array.from({ length: POINTS }, (_, point) => {
     const key = rng(20_240_607, "math", point);
     return new Map(
       names.map((name, i): [string, Expr] => {
+        if (symbols === "counting") return [name, integerOf(3 + point * 2 + integer(key, 9, i))];
         const size = rational(BigInt(101 + integer(key, 900, 2 * i)), BigInt(97 + integer(key, 200, 2 * i + 1)));
         const negative = symbols === "real" && (point + i) % 2 === 1;
         return [name, numberOf(negative ? { n: -size.n, d: size.d } : size)];
@@ -89,7 +93,13 @@ function valueOf(decimals: Decimals): Value | null {
   if (decimals === null) return null;
   const [re, im] = decimals.map(parseDecimal) as [Rational | null, Rational | null];
   if (re === null || im === null) return null;
-  return { re, im, machine: decimals.some((text) => [15, 16, 17].includes(text.split(/e/i)[0]!.replace(/[-.]|^[-0.]+/g, "").length)) };
+  return { re, im, machine: decimals.some(isDouble) };
+}
+
+/** A decimal with as many digits as a double prints; what was computed to 60 digits has that few only if it ends there. */
+function isDouble(text: string): boolean {
+  const digits = text.split(/e/i)[0]!.replace(/^-?0*\.?0*|\./g, "").length;
+  return digits >= 12 && digits <= 17;
 }
 
 interface SameValueOptions extends NumericOptions {

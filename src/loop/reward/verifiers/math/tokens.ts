@@ -94,8 +94,13 @@ function textOf(inside: string, length: number, { push, afterNumber }: { readonl
 /** Units of two letters and more, where they follow a number after a space: 5 cm. */
 const UNIT = /^(?:[kcmn]m|[km]g|[km]?Hz|k[WNJV]|m[LlsAV]|kPa|ft|yd|mi|in|lb|lbs|oz|min|sec|hr|hrs|mph|kph|day|Pa|mol|eV|cal|deg|rad)$/;
 
+/** 13 m/s, 8 g/cm^3. */
+const RATE = /^(?:[kcm]?m|[km]?g|L|mi|ft|rad|J|W|N)\/(?:s|h|hr|min|[cm]?m|k?g|mol|K|L)(?:\^\{?\d\}?)?(?![A-Za-z])/;
+
 function word(source: string, at: number, { push, unit }: { readonly push: Push; readonly unit: boolean }): void {
   const run = /^[A-Za-z]+/.exec(source.slice(at, at + 60))![0];
+  const rate = unit ? RATE.exec(source.slice(at, at + 20))?.[0] : undefined;
+  if (rate !== undefined) return push("text", rate, rate.length);
   if (unit && UNIT.test(run)) return push("text", run, run.length);
   const known = longestWord(run);
   if (known !== null) return push("command", WORDS[known]!, known.length);
