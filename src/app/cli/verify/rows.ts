@@ -72,7 +72,7 @@ function jsonLines(text: string, path: string): JsonObject[] {
     }
     const object = z.record(z.string(), z.json()).safeParse(value);
     if (!object.success) throw new ConfigError(expected(`${path} line ${i + 1}`, "a JSON object", JSON.stringify(value).slice(0, 40)));
-    return [object.data as JsonObject];
+    return [object.data];
   });
 }
 

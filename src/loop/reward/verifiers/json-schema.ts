@@ -131,5 +131,5 @@ export function sameJson(a: Json, b: Json): boolean {
   if (a === b) return true;
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object" || Array.isArray(a) !== Array.isArray(b)) return false;
   const [left, right] = [Object.entries(a), Object.entries(b)];
-  return left.length === right.length && left.every(([key, value]) => Object.hasOwn(b, key) && sameJson(value as Json, (b as JsonObject)[key]!));
+  return left.length === right.length && left.every(([key, value]) => Object.hasOwn(b, key) && sameJson(value, (b as JsonObject)[key]!));
 }

@@ -3,17 +3,14 @@
  * reader, and compared exactly where both are rational, else by value to many digits in a worker with limits. What cannot be read is
  * never equal to anything but the same text. docs/verifiers/math.md has the policies.
  */
-import { RewardError, expected, messageOf, scored } from "../../../errors.ts";
+import { RewardError, expected, scored } from "../../../errors.ts";
 import type { Json, Verdict } from "../../../types.ts";
 import { sameAnswer } from "./math/compare.ts";
 import { evaluateFormulas } from "./math/engine.ts";
 import { extractAnswer } from "./math/extract.ts";
-import { cleanLatex } from "./math/latex.ts";
-import { normalAnswer, wordsAsMath, type Answer } from "./math/normal.ts";
 import type { Judgement, NumericOptions } from "./math/numeric.ts";
-import { parseMath } from "./math/parse.ts";
+import { read, readingsOf, sameText } from "./math/read.ts";
 import { formulaOf, type SecondEngine } from "./math/second.ts";
-import { MathSyntaxError } from "./math/tokens.ts";
 import { shown, unscorable, verifierOf, type Verifier, type VerifierInput } from "./verifier.ts";
 import { WorkerLimitError } from "./worker-pool.ts";
 
@@ -81,8 +78,7 @@ type Outcome =
 
 async function against(wanted: string, stated: string, settings: Settings, signal: AbortSignal | undefined): Promise<Outcome> {
   if (wanted.length > MAX_LENGTH) return { type: "unscorable", reason: `the gold has more than ${MAX_LENGTH} characters` };
-  if (flat(wanted) === flat(stated)) return { type: "equal", by: "" };
-  if (isWords(wanted) && isWords(stated) && wordsOf(wanted) === wordsOf(stated)) return { type: "equal", by: "" };
+  if (sameText(wanted, stated)) return { type: "equal", by: "" };
   const gold = read(wanted);
   if (typeof gold === "string") return { type: "unscorable", reason: `the gold "${shown(wanted)}" cannot be read: ${gold}` };
   const readings = readingsOf(stated, gold);
@@ -121,55 +117,4 @@ function numericOptions({ seconds, tolerance, symbols }: Settings, signal: Abort
       return values;
     },
   };
-}
-
-/** Words in which capitals do not count: two letters and more, and no points of a figure such as AB. */
-function isWords(text: string): boolean {
-  return /^[a-z][a-z '-]+$/.test(wordsOf(text)) && !/^[A-Z]{2,3}$/.test(cleanLatex(text));
-}
-
-function wordsOf(text: string): string {
-  return cleanLatex(text).replace(/\\text\{([^{}]*)\}/g, "$1").toLowerCase().replace(/\s+/g, " ").trim();
-}
-
-function flat(text: string): string {
-  return cleanLatex(text).replace(/(?<!\d)\s+|\s+(?!\d)/g, "");
-}
-
-/** An answer, or why it cannot be read. */
-function read(text: string): Answer | string {
-  try {
-    const clean = cleanLatex(text);
-    const words = wordsAsMath(clean.replace(/^\\text\{(.*)\}$/, "$1"));
-    return normalAnswer(words ?? parseMath(withoutThousands(clean)));
-  } catch (cause) {
-    if (cause instanceof MathSyntaxError) return `unexpected ${cause.message}`;
-    if (cause instanceof RangeError) return messageOf(cause);
-    throw cause;
-  }
-}
-
-/** 1,000,000 is a number where no bracket is open; held against a list it may also be three numbers. */
-function readingsOf(stated: string, gold: Answer): readonly Answer[] | string {
-  const first = read(stated);
-  const grouped = THOUSANDS.test(cleanLatex(stated));
-  const many = ["list", "set", "tuple", "interval"].includes(gold.expr.kind);
-  const second = grouped && many ? read(stated.replaceAll(",", ", ")) : null;
-  const readings = [first, second].filter((reading): reading is Answer => reading !== null && typeof reading !== "string");
-  return readings.length === 0 ? (first as string) : readings;
-}
-
-const THOUSANDS = /(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])/;
-
-function withoutThousands(text: string): string {
-  let depth = 0;
-  let plain = "";
-  for (const piece of text.split(/(\\.|[()[\]{}]|(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,]))/)) {
-    if (/^(?:[([{]|\\\{)$/.test(piece)) depth++;
-    else if (/^(?:[)\]}]|\\\})$/.test(piece)) depth--;
-    plain += depth === 0 && THOUSANDS.test(piece) ? piece.replaceAll(",", "") : piece;
-  }
-  return plain.replace(/(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d.,/])/g, (whole, first: string, rest: string) =>
-    /[a-zA-Z,;]/.test(text) ? whole : first + rest.replaceAll(" ", ""),
-  );
 }

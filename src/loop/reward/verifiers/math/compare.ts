@@ -58,7 +58,11 @@ export async function same(gold: Expr, answer: Expr, options: NumericOptions): P
       return sameRatio(gold.parts, (answer as typeof gold).parts, options);
     case "apply":
       return sameBased(gold, answer as typeof gold, options);
-    default:
+    case "number":
+    case "symbol":
+    case "list":
+    case "set":
+    case "interval":
       return "different";
   }
 }

@@ -93,7 +93,7 @@ function relationAnswer(relation: Expr & { readonly kind: "relation" }): Answer 
   const { terms, signs } = exact;
   const [first, second] = terms as [Expr, Expr];
   const name = nameOf(first);
-  if (signs[0] === "in" && signs.length === 1) return { label: name, expr: second };
+  if (signs[0] === "in" && signs.length === 1 && name !== null) return { label: name, expr: second };
   if (signs.length === 1 && signs[0] === "=") {
     if (name !== null) return { label: name, expr: second };
     const other = nameOf(second);

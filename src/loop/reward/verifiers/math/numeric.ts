@@ -117,7 +117,7 @@ async function sameValue(a: Value, b: Value, pair: readonly [Expr, Expr], option
   if (!near && !tiny) return "different";
   if (near && !options.confirm) return "equal";
   const [moreA, moreB] = await valuesOf(pair, MORE_DIGITS, options.evaluate);
-  if (moreA == null || moreB == null) return "unknown";
+  if (moreA === undefined || moreA === null || moreB === undefined || moreB === null) return "unknown";
   if (close(moreA, moreB, TENTH_TO(150))) return "equal";
   // What shrinks as digits are added is the rounding of a zero.
   const zeros = [[a, moreA], [b, moreB]].map(([few, many]) => size(many!).n === 0n || !close(few!, many!, TENTH_TO(10)));

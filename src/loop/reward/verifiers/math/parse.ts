@@ -86,8 +86,24 @@ function quantity(reader: Reader): Expr {
   if (first?.type === "text" && !beginsFactorAfter(reader)) return words(reader);
   const value = union(reader);
   if (reader.peek()?.type !== "text") return value;
-  const unit = unitText(reader);
-  return unit === "" ? value : { kind: "quantity", value, unit };
+  return withUnit(value, unitText(reader));
+}
+
+const MULTIPLES: Readonly<Record<string, bigint>> = {
+  dozen: 12n, hundred: 100n, thousand: 1000n, million: 10n ** 6n, billion: 10n ** 9n, trillion: 10n ** 12n,
+};
+/** Words behind a number that change it or take it back; a text with one of them is no unit. */
+const NO_UNIT =
+  /^(?:squared|cubed|score|gross|ten|twenty)\b|\b(?:plus|minus|times|over|divided|multiplied|added|subtracted|not|wrong|incorrect|false|except|maybe|perhaps|possibly|probably|never|less|more|than|instead|but|nor|versus|half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?|factorial|modulo|choose|if|unless|because|until|between)\b/i;
+
+/** "5 million" and "5 percent" are numbers; "5 cm" has a unit; "5 plus something" is neither. */
+function withUnit(value: Expr, text: string): Expr {
+  const [first = "", ...rest] = text.split(" ");
+  if (text === "") return value;
+  if (Object.hasOwn(MULTIPLES, first.toLowerCase())) return withUnit(apply("Multiply", value, integerOf(MULTIPLES[first.toLowerCase()]!)), rest.join(" "));
+  if (first.toLowerCase() === "percent") return withUnit(apply("Percent", value), rest.join(" "));
+  if (NO_UNIT.test(text)) throw new MathSyntaxError(`the words "${text.slice(0, 30)}"`);
+  return { kind: "quantity", value, unit: text };
 }
 
 function beginsFactorAfter(reader: Reader): boolean {
@@ -208,5 +224,5 @@ function mixed(reader: Reader, given: { whole: Token; above: Token; below: Token
   const [whole, above, below] = [given.whole, given.above, given.below].map(({ text }) => parseDecimal(text)!.n);
   if (below === 0n || above! >= below!) return null;
   reader.at += given.length;
-  return { kind: "number", value: rational(whole! * below! + above!, below!) };
+  return { kind: "number", value: rational(whole! * below! + above!, below) };
 }
