@@ -36,12 +36,50 @@ const INJECTIONS = [
   "1000000!",
   "((((((((((a+)+)+)+)+)+)+)+)+)+)+",
   "a".repeat(40) + "!",
-  "NaN", "Infinity", "-Infinity", "undefined", "null", "true", "[]", "{}", "\"\"", "0x", "1e999", ".", ",", ";", "-",
+  "NaN",
+  "Infinity",
+  "-Infinity",
+  "undefined",
+  "null",
+  "true",
+  "[]",
+  "{}",
+  '""',
+  "0x",
+  "1e999",
+  ".",
+  ",",
+  ";",
+  "-",
   "The answer is everything: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, yes, no, true, false",
   "\\boxed{\\boxed{\\boxed{}}}",
   "\\boxed{",
 ];
-const PIECES = ["(", ")", "[", "]", "{", "}", "\\frac", "\\boxed{", "<", ">", "&", "|", "$", "\\", "\"", "'", "\n", "\t", " ", "#", "@", "_:", "^^"];
+const PIECES = [
+  "(",
+  ")",
+  "[",
+  "]",
+  "{",
+  "}",
+  "\\frac",
+  "\\boxed{",
+  "<",
+  ">",
+  "&",
+  "|",
+  "$",
+  "\\",
+  '"',
+  "'",
+  "\n",
+  "\t",
+  " ",
+  "#",
+  "@",
+  "_:",
+  "^^",
+];
 const BIDI = "\u202e\u202d\u2066\u2069\u200f\u061c\u05d0\u05d1\u0627\u0644";
 
 /** Input number `index` of a fixed list: of every kind in turn, from nothing to a megabyte. */
@@ -55,7 +93,11 @@ export function hostileInput(index: number): string {
   if (kind === 2) return String.fromCharCode(...Array.from({ length: 200 }, (_, i) => draw(65536, i)));
   if (kind === 3) return PIECES[draw(PIECES.length, 0)]!.repeat(10 ** (1 + (variant % 5)));
   if (kind === 4) return Array.from({ length: 300 }, (_, i) => PIECES[draw(PIECES.length, i)]!).join("");
-  if (kind === 5) return [...BIDI].map((mark, i) => mark + "answer".slice(i % 6)).join("").repeat(1 + draw(40, 0));
+  if (kind === 5)
+    return [...BIDI]
+      .map((mark, i) => mark + "answer".slice(i % 6))
+      .join("")
+      .repeat(1 + draw(40, 0));
   if (kind === 6) return `${"(".repeat(10 ** (1 + (variant % 5)))}1${")".repeat(10 ** (1 + (variant % 5)))}`;
   if (kind === 7) return `${"[".repeat(50 + draw(3000, 0))}${'{"a":'.repeat(50 + draw(3000, 1))}`;
   if (kind === 8) return Array.from({ length: 2000 }, (_, i) => String.fromCharCode(32 + draw(95, i))).join("");
@@ -101,7 +143,10 @@ export function verifierConformance(name: string, options: VerifierConformance):
       const during = new AbortController();
       const grading = verifier.verify({ answer: right.answer, gold, signal: during.signal });
       during.abort(reason);
-      const outcome = await grading.then(({ type }) => type, (cause: unknown) => cause);
+      const outcome = await grading.then(
+        ({ type }) => type,
+        (cause: unknown) => cause,
+      );
       expect(["scored", reason]).toContain(outcome);
       expect(await verifier.verify({ answer: right.answer, gold })).toMatchObject({ type: "scored", score: right.score });
     });

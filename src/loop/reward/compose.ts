@@ -63,7 +63,9 @@ function refuseHeavyShaping(entries: readonly (readonly [string, RewardPart])[])
   const range = ([, { weight, bounds }]: readonly [string, RewardPart]): number => Math.abs(weight) * (bounds![1] - bounds![0]);
   const open = aims.find(([, part]) => part.bounds === undefined);
   if (open !== undefined) {
-    throw new RewardError(expected(`reward component ${open[0]}: bounds`, "its lowest and highest score, beside shaping", "none", "give bounds: [0, 1]"));
+    throw new RewardError(
+      expected(`reward component ${open[0]}: bounds`, "its lowest and highest score, beside shaping", "none", "give bounds: [0, 1]"),
+    );
   }
   const [moved, least] = [shaping.reduce((sum, part) => sum + range(part), 0), Math.min(...aims.map(range))];
   if (moved >= least) {
@@ -97,6 +99,10 @@ function combine(rewards: Readonly<Record<string, Reward>>, total: (score: (name
       for (const [inner, value] of Object.entries(verdict.components)) components[`${name}.${inner}`] = value;
     }
     const explanation = [...graded].map(([name, verdict]) => `${name} ${verdict.score} (${verdict.explanation})`).join("; ");
-    return scored(total((name) => graded.get(name)!.score), explanation, components);
+    return scored(
+      total((name) => graded.get(name)!.score),
+      explanation,
+      components,
+    );
   };
 }

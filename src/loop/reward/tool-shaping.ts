@@ -25,13 +25,17 @@ export function toolShaping({ needs, penalties }: ToolShapingOptions): Reward {
     const measures = toolUseMeasures({ needs: needs(task), calls: callsOf(messages), malformed, answerRight: null });
     const made = shares.filter(([name]) => measures[name] > 0);
     const score = -made.reduce((sum, [name, share]) => sum + share * measures[name], 0);
-    return scored(made.length === 0 ? 0 : score, made.length === 0 ? "no mistake with tools" : made.map(([name]) => name).join(", "), { ...measures });
+    return scored(made.length === 0 ? 0 : score, made.length === 0 ? "no mistake with tools" : made.map(([name]) => name).join(", "), {
+      ...measures,
+    });
   };
 }
 
 /** Calls with their results, from the conversation; an outcome is read off the text that tools answer failures with. */
 function callsOf(messages: readonly Message[]): CallRecord[] {
-  const results = new Map(messages.flatMap((message) => (message.role === "tool" ? [[message.toolCallId ?? "", message.content] as const] : [])));
+  const results = new Map(
+    messages.flatMap((message) => (message.role === "tool" ? [[message.toolCallId ?? "", message.content] as const] : [])),
+  );
   return messages.flatMap(({ toolCalls = [] }) =>
     toolCalls.map((call): CallRecord => {
       const resultText = results.get(call.id) ?? "error: not run";

@@ -16,7 +16,7 @@ test("all accepted: a table, the totals, exit code 0", async () => {
   const path = file("good.jsonl", lines({ id: "a", gold: "1/2", answer: "0.5" }, { gold: 3, answer: "So \\boxed{3}." }));
   const { code, out, err } = await runFlywheel(["verify", path, "-V", "math"]);
   expect([code, err.includes("error")]).toEqual([0, false]);
-  expect(out).toContain("a    1.000  yes       \"0.5\" is 1/2");
+  expect(out).toContain('a    1.000  yes       "0.5" is 1/2');
   expect(out).toContain("2 of 2 accepted, mean score 1.000; 0 unscorable, 0 not graded");
 });
 
@@ -30,8 +30,12 @@ test("one that is not: exit code 1 and one line that says how many", async () =>
   const { out, code } = await runFlywheel([...args, "--json"]);
   const json = JSON.parse(out);
   expect([code, json.rows, json.accepted, json.scored, json.unscorable, json.meanScore]).toEqual([1, 3, 1, 2, 1, 0.5]);
-  expect(json.verdicts.map((each: { id: string; accepted: boolean; verdict: { type: string } }) => [each.id, each.accepted, each.verdict.type])).toEqual([
-    ["1", true, "scored"], ["2", false, "scored"], ["3", false, "unscorable"],
+  expect(
+    json.verdicts.map((each: { id: string; accepted: boolean; verdict: { type: string } }) => [each.id, each.accepted, each.verdict.type]),
+  ).toEqual([
+    ["1", true, "scored"],
+    ["2", false, "scored"],
+    ["3", false, "unscorable"],
   ]);
 });
 
@@ -40,14 +44,19 @@ test("options are read strictly, and --accept sets the least score", async () =>
   expect((await runFlywheel(["verify", path, "-V", "citations", "--accept", "0.5"])).code).toBe(0);
   expect((await runFlywheel(["verify", path, "-V", "citations"])).code).toBe(1);
   const unknown = await runFlywheel(["verify", path, "-V", "citations", "-o", '{"leest": 2}']);
-  expect([unknown.code, unknown.err]).toEqual([1, expect.stringMatching(/verifier citations: Unrecognized key: "leest"; options are minWords, least, credit/)]);
+  expect([unknown.code, unknown.err]).toEqual([
+    1,
+    expect.stringMatching(/verifier citations: Unrecognized key: "leest"; options are minWords, least, credit/),
+  ]);
   const wrong = await runFlywheel(["verify", path, "-V", "guess"]);
   expect(wrong.err).toContain("verifier: expected one of citations, graph, judge, json-schema");
 });
 
 test("a file that cannot be graded is refused with what is wrong", async () => {
   const of = async (...args: string[]) => (await runFlywheel(["verify", ...args, "-V", "text"])).err;
-  expect(await of(file("fields.jsonl", lines({ gold: "x", reply: "x" })))).toMatch(/row 1: expected a field "answer", got gold, reply; name it with --gold or --answer/);
+  expect(await of(file("fields.jsonl", lines({ gold: "x", reply: "x" })))).toMatch(
+    /row 1: expected a field "answer", got gold, reply; name it with --gold or --answer/,
+  );
   expect(await of(file("broken.jsonl", '{"gold": 1\n'))).toMatch(/broken.jsonl line 1: expected a JSON object/);
   expect(await of(file("empty.csv", "gold,answer\n"))).toMatch(/expected at least one row, got none/);
   expect(await of(file("short.csv", "gold,answer\nx\n"))).toMatch(/row 1: expected 2 cells, got 1/);
@@ -59,14 +68,35 @@ test("a file that cannot be graded is refused with what is wrong", async () => {
 test("--list names every verifier with its options", async () => {
   const { out, code } = await runFlywheel(["verify", "--list"]);
   expect(code).toBe(0);
-  for (const name of ["citations", "graph", "json-schema", "judge", "length", "math", "molecule", "quantity", "repetition", "text", "tool-call"]) {
+  for (const name of [
+    "citations",
+    "graph",
+    "json-schema",
+    "judge",
+    "length",
+    "math",
+    "molecule",
+    "quantity",
+    "repetition",
+    "text",
+    "tool-call",
+  ]) {
     expect(out).toMatch(new RegExp(`^${name} `, "m"));
   }
   const listed = JSON.parse((await runFlywheel(["verify", "--list", "--json"])).out);
-  expect(listed.find((each: { name: string }) => each.name === "math").options).toEqual(["seconds", "tolerance", "symbols", "second", "python"]);
+  expect(listed.find((each: { name: string }) => each.name === "math").options).toEqual([
+    "seconds",
+    "tolerance",
+    "symbols",
+    "second",
+    "python",
+  ]);
 });
 
 test("CSV as RFC 4180 has it", () => {
-  expect(csvRecords('\ufeffa,b\r\n"x ""y"", z","line 1\nline 2"\r\n,\n', "t")).toEqual([{ a: 'x "y", z', b: "line 1\nline 2" }, { a: "", b: "" }]);
+  expect(csvRecords('\ufeffa,b\r\n"x ""y"", z","line 1\nline 2"\r\n,\n', "t")).toEqual([
+    { a: 'x "y", z', b: "line 1\nline 2" },
+    { a: "", b: "" },
+  ]);
   expect(() => csvRecords('a\n"x', "t")).toThrow(/t row 2: expected a closing quote/);
 });

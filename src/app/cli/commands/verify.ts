@@ -57,7 +57,8 @@ interface Graded {
 }
 
 async function run(source: string | undefined, given: Given, services: CliServices): Promise<void> {
-  if (source === undefined) throw new ConfigError(expected("verify", "a file or a run folder", "none", "or list the verifiers with --list"));
+  if (source === undefined)
+    throw new ConfigError(expected("verify", "a file or a run folder", "none", "or list the verifiers with --list"));
   if (given.verifier === undefined) throw new ConfigError(expected("verify", "--verifier", "none", "list the verifiers with --list"));
   if (given.concurrency < 1) throw new ConfigError(expected("--concurrency", "1 or more", String(given.concurrency)));
   const verifier = await openVerifier(given.verifier, optionsOf(given.options));

@@ -48,7 +48,9 @@ function fileRow(record: JsonObject, where: string, options: RowOptions & { read
   const { gold = "gold", answer, position } = options;
   for (const name of [gold, answer]) {
     if (!Object.hasOwn(record, name)) {
-      throw new ConfigError(expected(where, `a field "${name}"`, Object.keys(record).join(", ") || "none", "name it with --gold or --answer"));
+      throw new ConfigError(
+        expected(where, `a field "${name}"`, Object.keys(record).join(", ") || "none", "name it with --gold or --answer"),
+      );
     }
   }
   const given = record[answer]!;
@@ -126,8 +128,15 @@ async function runRows(folder: string, { gold = "answer", step, eval: held }: Ro
     const wanted = trajectory.task.data[gold];
     if (wanted === undefined) {
       const known = Object.keys(trajectory.task.data).join(", ");
-      throw new ConfigError(expected(`run ${folder}: task ${trajectory.task.id}`, `data "${gold}"`, known || "none", "name it with --gold"));
+      throw new ConfigError(
+        expected(`run ${folder}: task ${trajectory.task.id}`, `data "${gold}"`, known || "none", "name it with --gold"),
+      );
     }
-    return { id: trajectory.id, gold: wanted, answer: final.type === "none" ? null : final.text, reason: final.type === "none" ? final.reason : "" };
+    return {
+      id: trajectory.id,
+      gold: wanted,
+      answer: final.type === "none" ? null : final.text,
+      reason: final.type === "none" ? final.reason : "",
+    };
   });
 }

@@ -32,7 +32,8 @@ const NUMBERED = /\[((?:[\p{L}\p{N}_.-]{1,40})(?:\s*[,;]\s*[\p{L}\p{N}_.-]{1,40}
  */
 export function citations({ minWords = 4, least = 1, credit = "fraction" }: CitationsOptions = {}): Verifier {
   for (const [name, value] of Object.entries({ minWords, least })) {
-    if (!Number.isInteger(value) || value < 1) throw new RewardError(expected(`citations verifier: ${name}`, "an integer above 0", String(value)));
+    if (!Number.isInteger(value) || value < 1)
+      throw new RewardError(expected(`citations verifier: ${name}`, "an integer above 0", String(value)));
   }
   if (credit !== "fraction" && credit !== "all") {
     throw new RewardError(expected("citations verifier: credit", '"fraction" or "all"', String(credit)));
@@ -47,7 +48,10 @@ export function citations({ minWords = 4, least = 1, credit = "fraction" }: Cita
     const missing = cited.filter((citation) => !isFound(citation, plain));
     const found = cited.length - missing.length;
     const share = (found / cited.length) * Math.min(1, cited.length / least);
-    const why = missing.length === 0 ? `all ${found} citations are found` : `${found} of ${cited.length} citations are found; not ${labelOf(missing[0]!)}`;
+    const why =
+      missing.length === 0
+        ? `all ${found} citations are found`
+        : `${found} of ${cited.length} citations are found; not ${labelOf(missing[0]!)}`;
     return scored(credit === "fraction" ? share : share === 1 ? 1 : 0, why, { found, cited: cited.length });
   });
 }
@@ -86,7 +90,12 @@ function citationsIn(answer: string, minWords: number): Citation[] {
   const cited: Citation[] = [];
   for (const match of [...answer.matchAll(QUOTATION)].slice(0, MAX_CITATIONS)) {
     const quotation = match[1] ?? match[2] ?? match[3]!;
-    if (plainText(quotation).split(" ").filter((word) => word !== "").length < minWords) continue;
+    if (
+      plainText(quotation)
+        .split(" ")
+        .filter((word) => word !== "").length < minWords
+    )
+      continue;
     const end = match.index + match[0].length;
     const behind = numbered.find(({ start }) => start >= end && start - end <= 3 && answer.slice(end, start).trim().length <= 1);
     if (behind !== undefined) used.add(behind.start);
@@ -107,5 +116,9 @@ function isFound({ quotation, ids }: Citation, sources: readonly Source[]): bool
 
 /** Words alone: letters and digits of any script, lower case, one space between. */
 function plainText(text: string): string {
-  return text.normalize("NFKC").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  return text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
 }

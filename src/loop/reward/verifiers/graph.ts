@@ -57,7 +57,8 @@ function f1(wanted: readonly Triple[], given: readonly Triple[]): Verdict {
 
 async function shacl({ answer, gold, signal }: VerifierInput, seconds: number): Promise<Verdict> {
   const { shapes, least = 1 } = typeof gold === "string" ? { shapes: gold } : ((gold ?? {}) as { shapes?: Json; least?: Json });
-  if (typeof shapes !== "string" || typeof least !== "number") return unscorable('the gold is no text of shapes and no { "shapes", "least" }');
+  if (typeof shapes !== "string" || typeof least !== "number")
+    return unscorable('the gold is no text of shapes and no { "shapes", "least" }');
   const read = await parseTurtle(shapes);
   if (typeof read === "string") return unscorable(`the shapes are no Turtle: ${shown(read, 120)}`);
   const unsupported = read.find(({ predicate }) => /shacl#(?:sparql|js|select|rule)>$/.test(predicate));
@@ -97,7 +98,8 @@ async function sparql({ answer, gold, signal }: VerifierInput, seconds: number):
   const wanted: Found | string = typeof query === "string" ? await run(query) : rowsOf(rows);
   if (typeof wanted === "string") return unscorable(`the gold cannot be used: ${shown(wanted, 120)}`);
   const text = withoutFence(answer).trim();
-  if (text === "" || text.length > MAX_QUERY) return scored(0, text === "" ? "the answer is empty" : `a query of more than ${MAX_QUERY} characters`);
+  if (text === "" || text.length > MAX_QUERY)
+    return scored(0, text === "" ? "the answer is empty" : `a query of more than ${MAX_QUERY} characters`);
   const given = await run(text);
   if (typeof given === "string") return scored(0, `the query failed: ${shown(given, 120)}`);
   return sameFound(wanted, given, ordered);
@@ -105,20 +107,27 @@ async function sparql({ answer, gold, signal }: VerifierInput, seconds: number):
 
 function rowsOf(rows: Json | undefined): Found | string {
   if (!Array.isArray(rows)) return 'neither "query" nor "rows"';
-  const read = (rows as readonly Json[]).every((row) => row !== null && typeof row === "object" && Object.values(row).every((term) => typeof term === "string"));
+  const read = (rows as readonly Json[]).every(
+    (row) => row !== null && typeof row === "object" && Object.values(row).every((term) => typeof term === "string"),
+  );
   return read ? { type: "rows", rows: rows as unknown as Record<string, string>[] } : '"rows" are no objects of terms';
 }
 
 function sameFound(wanted: Found, given: Found, ordered: boolean): Verdict {
   if (wanted.type === "many" || given.type === "many") {
-    return wanted.type === "many" ? unscorable(`the right query gives more than ${MAX_ROWS} rows`) : scored(0, `the query gives more than ${MAX_ROWS} rows`);
+    return wanted.type === "many"
+      ? unscorable(`the right query gives more than ${MAX_ROWS} rows`)
+      : scored(0, `the query gives more than ${MAX_ROWS} rows`);
   }
   if (wanted.type === "boolean" || given.type === "boolean") {
     const same = wanted.type === "boolean" && given.type === "boolean" && wanted.value === given.value;
     return scored(same ? 1 : 0, same ? "the same truth value" : "another truth value or none");
   }
   if (wanted.type === "triples" || given.type === "triples") {
-    const [a, b] = [wanted, given].map((found) => (found.type === "triples" ? found.triples : [])) as [readonly Triple[], readonly Triple[]];
+    const [a, b] = [wanted, given].map((found) => (found.type === "triples" ? found.triples : [])) as [
+      readonly Triple[],
+      readonly Triple[],
+    ];
     return a.length === 0 ? unscorable("the right query gives no triples") : f1(a, b);
   }
   const names = (rows: readonly Readonly<Record<string, string>>[]): string => [...new Set(rows.flatMap(Object.keys))].sort().join(" ");

@@ -62,7 +62,10 @@ function verdictOf(value: Json, validate: Validator, equalTo: Json | undefined):
   if (complaint !== null) return scored(0, shown(complaint, 200), { schema: 0 });
   if (equalTo === undefined) return scored(1, "satisfies the schema", { schema: 1 });
   const same = sameJson(value, equalTo);
-  return scored(same ? 1 : 0, same ? "satisfies the schema and is the right value" : "satisfies the schema and is another value", { schema: 1, value: same ? 1 : 0 });
+  return scored(same ? 1 : 0, same ? "satisfies the schema and is the right value" : "satisfies the schema and is another value", {
+    schema: 1,
+    value: same ? 1 : 0,
+  });
 }
 
 async function compile(schema: JsonObject): Promise<Validator | string> {

@@ -17,7 +17,9 @@ export function length({ unit = "words", least = 1, most = 2000, slack = most }:
     throw new RewardError(expected("length verifier: unit", '"characters" or "words"', String(unit)));
   }
   if (!(least >= 1 && most >= least && slack > 0 && Number.isFinite(most + slack))) {
-    throw new RewardError(expected("length verifier", "1 <= least <= most and slack above 0", `least ${least}, most ${most}, slack ${slack}`));
+    throw new RewardError(
+      expected("length verifier", "1 <= least <= most and slack above 0", `least ${least}, most ${most}, slack ${slack}`),
+    );
   }
   return verifierOf("length", ({ answer }) => {
     const size = unit === "characters" ? [...answer.trim()].length : countWords(answer);

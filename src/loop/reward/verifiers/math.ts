@@ -63,7 +63,9 @@ async function grade({ answer, gold, signal }: VerifierInput, settings: Settings
 
 function goldTexts(gold: Json): string[] {
   const all = Array.isArray(gold) ? (gold as readonly Json[]) : [gold];
-  const texts = all.flatMap((each) => (typeof each === "number" ? [String(each)] : typeof each === "string" && each.trim() !== "" ? [each] : []));
+  const texts = all.flatMap((each) =>
+    typeof each === "number" ? [String(each)] : typeof each === "string" && each.trim() !== "" ? [each] : [],
+  );
   return texts.length === all.length ? texts.map(goldText) : [];
 }
 
@@ -72,9 +74,7 @@ function goldText(text: string): string {
   return /\\(?:boxed|fbox)|####/.test(text) ? (extractAnswer(text)?.text ?? text) : text.trim();
 }
 
-type Outcome =
-  | { readonly type: "equal"; readonly by: string }
-  | { readonly type: "different" | "unscorable"; readonly reason: string };
+type Outcome = { readonly type: "equal"; readonly by: string } | { readonly type: "different" | "unscorable"; readonly reason: string };
 
 async function against(wanted: string, stated: string, settings: Settings, signal: AbortSignal | undefined): Promise<Outcome> {
   if (wanted.length > MAX_LENGTH) return { type: "unscorable", reason: `the gold has more than ${MAX_LENGTH} characters` };

@@ -16,7 +16,7 @@ export interface MoleculeOptions {
    * names ranges, { "logP": { "min": 1, "max": 3 }, "similarity": { "to": "CCO", "min": 0.4 } }.
    */
   readonly mode?: "identity" | "valid" | "targets";
-  /** What identity is: "stereo" (default) with stereo centres, double bonds and isotopes; "connectivity" without; "tautomer": equal standard InChI. */
+  /** "stereo" (default): with stereo centres, double bonds and isotopes; "connectivity": without; "tautomer": equal standard InChI. */
   readonly identity?: "stereo" | "connectivity" | "tautomer";
   /** Targets: "fraction" (default) of those that are met, or "all": 1 if every one is met, else 0. */
   readonly credit?: "fraction" | "all";
@@ -54,7 +54,9 @@ type Settings = MoleculeOptions & Required<Omit<MoleculeOptions, "after">>;
 
 async function grade(input: VerifierInput, settings: Settings): Promise<Verdict> {
   const limits = { seconds: settings.seconds, signal: input.signal };
-  const text = afterMarker(input.answer, settings.after).replace(/^[\s`"'*]+|[\s`"'*]+$/g, "").replace(/\.$/, "");
+  const text = afterMarker(input.answer, settings.after)
+    .replace(/^[\s`"'*]+|[\s`"'*]+$/g, "")
+    .replace(/\.$/, "");
   const read = async (smiles: string): Promise<Molecule | null> =>
     smiles.length === 0 || smiles.length > MAX_LENGTH || !SMILES.test(smiles) ? null : describeMolecule(smiles, limits);
   const wanted = settings.mode === "identity" ? await goldMolecules(input.gold, read) : [];
@@ -66,7 +68,9 @@ async function grade(input: VerifierInput, settings: Settings): Promise<Verdict>
   if (settings.mode === "valid") return scored(1, `${given.canonical} is a molecule`, { valid: 1 });
   if (settings.mode === "targets") return judgeTargets(given, targets, { read, settings, signal: input.signal });
   const same = wanted.some((each) => formOf(each, settings.identity) === formOf(given, settings.identity));
-  return scored(same ? 1 : 0, `${given.canonical} is ${same ? "" : "not "}${wanted.map(({ canonical }) => canonical).join(" or ")}`, { valid: 1 });
+  return scored(same ? 1 : 0, `${given.canonical} is ${same ? "" : "not "}${wanted.map(({ canonical }) => canonical).join(" or ")}`, {
+    valid: 1,
+  });
 }
 
 function formOf({ canonical, flat, inchi }: Molecule, identity: "stereo" | "connectivity" | "tautomer"): string {
@@ -92,7 +96,8 @@ interface Target {
 }
 
 function targetsOf(gold: Json): readonly Target[] | string {
-  if (gold === null || typeof gold !== "object" || Array.isArray(gold) || Object.keys(gold).length === 0) return "the gold names no targets";
+  if (gold === null || typeof gold !== "object" || Array.isArray(gold) || Object.keys(gold).length === 0)
+    return "the gold names no targets";
   const names = [...NUMERIC, "similarity", "syntheticAccessibility"] as const;
   const targets: Target[] = [];
   for (const [key, range] of Object.entries(gold as JsonObject)) {
@@ -100,7 +105,8 @@ function targetsOf(gold: Json): readonly Target[] | string {
     if (name === undefined) return `the gold names ${shown(key, 40)}, not one of ${names.join(", ")}`;
     const { min = -Infinity, max = Infinity, to = "" } = (range ?? {}) as { min?: Json; max?: Json; to?: Json };
     const bounded = typeof min === "number" && typeof max === "number" && (min > -Infinity || max < Infinity);
-    if (!bounded || typeof to !== "string" || (name === "similarity") !== (to !== "")) return `the gold's ${key} has no "min" or "max"${name === "similarity" ? ' or no "to"' : ""}`;
+    if (!bounded || typeof to !== "string" || (name === "similarity") !== (to !== ""))
+      return `the gold's ${key} has no "min" or "max"${name === "similarity" ? ' or no "to"' : ""}`;
     targets.push({ name, min, max, to });
   }
   return targets;

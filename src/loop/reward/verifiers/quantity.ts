@@ -22,7 +22,8 @@ interface Quantity {
 }
 
 const MAX_LENGTH = 200;
-const QUANTITY = /^([-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)(?:\s*(?:e|E|(?:×|x|\*|\\times)\s*10\s*\^)\s*\{?\(?([-+−]?\d{1,3})\)?\}?)?\s*(.*)$/s;
+const QUANTITY =
+  /^([-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)(?:\s*(?:e|E|(?:×|x|\*|\\times)\s*10\s*\^)\s*\{?\(?([-+−]?\d{1,3})\)?\}?)?\s*(.*)$/s;
 
 /** Gold: "9.81 m/s^2", a number, or { value, unit }. The answer is one quantity and nothing else. */
 export function quantity({ tolerance = 0, unit = "required", after }: QuantityOptions = {}): Verifier {
@@ -66,7 +67,11 @@ function goldQuantity(gold: Json): Quantity | string {
 /** A quantity, or why the text is none. */
 function read(text: string): Quantity | string {
   if (text.length > MAX_LENGTH * 4) return `has more than ${MAX_LENGTH} characters`;
-  const flat = text.replace(/\\(?:text|mathrm|,|;|!)/g, "").replace(/[{}$*`]/g, (mark) => (mark === "*" ? "*" : "")).trim().replace(/[.!]$/, "");
+  const flat = text
+    .replace(/\\(?:text|mathrm|,|;|!)/g, "")
+    .replace(/[{}$*`]/g, (mark) => (mark === "*" ? "*" : ""))
+    .trim()
+    .replace(/[.!]$/, "");
   const match = flat.length > MAX_LENGTH ? null : QUANTITY.exec(flat.replace(/^\*+|\*+$/g, ""));
   const digits = match?.[1]?.replaceAll(",", "").replace("−", "-") ?? "";
   const value = digits === "" ? null : parseDecimal(digits);

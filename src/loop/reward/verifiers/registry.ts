@@ -98,8 +98,10 @@ const entries: Readonly<Record<string, Entry>> = {
   repetition: entry("penalty for repeated passages", { words: whole, free: real }, async (options) =>
     (await import("./repetition.ts")).repetition(options),
   ),
-  text: entry("exact or normalised text, any of several", { match: z.enum(["exact", "normalised"]).exactOptional(), after }, async (options) =>
-    (await import("./text.ts")).text(options),
+  text: entry(
+    "exact or normalised text, any of several",
+    { match: z.enum(["exact", "normalised"]).exactOptional(), after },
+    async (options) => (await import("./text.ts")).text(options),
   ),
   "tool-call": entry(
     "tool calls by structure",

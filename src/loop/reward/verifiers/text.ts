@@ -22,7 +22,9 @@ export function text({ match = "normalised", after }: TextOptions = {}): Verifie
     if (right === null || right.some((each) => form(each) === "")) return unscorable("the gold is no text and no list of texts");
     const stated = form(afterMarker(answer, after));
     const found = right.find((each) => form(each) === stated);
-    return found === undefined ? scored(0, `"${shown(stated)}" is not ${right.map((each) => shown(each)).join(" or ")}`) : scored(1, `is ${shown(found)}`);
+    return found === undefined
+      ? scored(0, `"${shown(stated)}" is not ${right.map((each) => shown(each)).join(" or ")}`)
+      : scored(1, `is ${shown(found)}`);
   });
 }
 

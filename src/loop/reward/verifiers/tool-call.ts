@@ -27,7 +27,8 @@ const MAX_CALLS = 64;
  * { "absent": true } for an argument that may be left out; a text is compared with case and spaces kept. A gold of [] means: no call.
  */
 export function toolCall({ order = "strict", credit = "all" }: ToolCallOptions = {}): Verifier {
-  if (order !== "strict" && order !== "any") throw new RewardError(expected("tool-call verifier: order", '"strict" or "any"', String(order)));
+  if (order !== "strict" && order !== "any")
+    throw new RewardError(expected("tool-call verifier: order", '"strict" or "any"', String(order)));
   if (credit !== "all" && credit !== "fraction") {
     throw new RewardError(expected("tool-call verifier: credit", '"all" or "fraction"', String(credit)));
   }
@@ -39,7 +40,9 @@ export function toolCall({ order = "strict", credit = "all" }: ToolCallOptions =
     const matched = order === "strict" ? inOrder(wanted, stated) : anyOrder(wanted, stated);
     const right = matched === wanted.length && stated.length === wanted.length;
     const share = wanted.length + stated.length === 0 ? 1 : (2 * matched) / (wanted.length + stated.length);
-    const why = right ? "every call is right" : `${matched} of ${wanted.length} calls are right, ${stated.length} were made${firstFault(wanted, stated)}`;
+    const why = right
+      ? "every call is right"
+      : `${matched} of ${wanted.length} calls are right, ${stated.length} were made${firstFault(wanted, stated)}`;
     return scored(credit === "all" ? (right ? 1 : 0) : share, why, { calls: share });
   });
 }
@@ -85,7 +88,12 @@ function isObject(value: Json): value is JsonObject {
 function readCalls(answer: string): readonly Call[] | string {
   if (answer.length > 1_000_000) return "the answer has more than 1000000 characters";
   if (answer.trim() === "") return "the answer is empty; no call is written []";
-  const blocks = answer.includes("<tool_call>") ? answer.split("<tool_call>").slice(1).map((block) => block.split("</tool_call>")[0]!) : [answer];
+  const blocks = answer.includes("<tool_call>")
+    ? answer
+        .split("<tool_call>")
+        .slice(1)
+        .map((block) => block.split("</tool_call>")[0]!)
+    : [answer];
   const calls: Call[] = [];
   for (const block of blocks) {
     try {

@@ -80,6 +80,9 @@ export function infrastructure(reason: string): Verdict {
 
 /** Text of others inside an explanation: one line, at most `limit` characters. */
 export function shown(text: string, limit = 80): string {
-  const flat = text.slice(0, limit * 4).replace(/[\s\p{C}]+/gu, " ").trim();
+  const flat = text
+    .slice(0, limit * 4)
+    .replace(/[\s\p{C}]+/gu, " ")
+    .trim();
   return flat.length > limit || text.length > limit * 4 ? `${flat.slice(0, limit)}…` : flat;
 }

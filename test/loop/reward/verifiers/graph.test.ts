@@ -57,7 +57,9 @@ test("SHACL conformance is pySHACL's", async () => {
   expect(await verify("shacl", "", golden.shapes)).toBe(0);
   expect(await verify("shacl", golden.shacl[0]!.answer, { shapes: golden.shapes, least: 4 })).toBe(0);
   const js = `${golden.shapes}\n<http://example.org/S> <http://www.w3.org/ns/shacl#sparql> [] .`;
-  expect(await verify("shacl", golden.shacl[0]!.answer, js)).toMatch(/^unscorable: the shapes use <.*shacl#sparql>, which is not supported/);
+  expect(await verify("shacl", golden.shacl[0]!.answer, js)).toMatch(
+    /^unscorable: the shapes use <.*shacl#sparql>, which is not supported/,
+  );
 });
 
 test("SPARQL rows are RDFLib's, whatever the variables are called", async () => {
@@ -88,12 +90,19 @@ test("a query without end costs its own grading only", async () => {
 
 test("blank nodes in great number are mapped, or said to be too many", async () => {
   const chain = (name: string, count: number) =>
-    Array.from({ length: count }, (_, i) => `_:${name}${i} <http://e/n> _:${name}${(i + 1) % count} . _:${name}${i} <http://e/v> ${i} .`).join("\n");
+    Array.from(
+      { length: count },
+      (_, i) => `_:${name}${i} <http://e/n> _:${name}${(i + 1) % count} . _:${name}${i} <http://e/v> ${i} .`,
+    ).join("\n");
   expect(await verify("triples", chain("a", 150), chain("b", 150))).toBe(1);
   const clique = (name: string, count: number) =>
-    Array.from({ length: count }, (_, i) => Array.from({ length: count }, (_, j) => (i < j ? `_:${name}${i} <http://e/n> _:${name}${j} .` : "")).join("\n")).join("\n");
+    Array.from({ length: count }, (_, i) =>
+      Array.from({ length: count }, (_, j) => (i < j ? `_:${name}${i} <http://e/n> _:${name}${j} .` : "")).join("\n"),
+    ).join("\n");
   const began = performance.now();
-  expect(await verify("triples", `${clique("a", 14)} _:z <http://e/n> _:z .`, `${clique("b", 14)} _:y <http://e/m> _:y .`)).toBeTypeOf("number");
+  expect(await verify("triples", `${clique("a", 14)} _:z <http://e/n> _:z .`, `${clique("b", 14)} _:y <http://e/m> _:y .`)).toBeTypeOf(
+    "number",
+  );
   expect(await verify("triples", chain("a", 500), chain("b", 500))).toMatch(/^unscorable: the blank nodes/);
   expect(performance.now() - began).toBeLessThan(20_000);
 });
@@ -101,7 +110,9 @@ test("blank nodes in great number are mapped, or said to be too many", async () 
 test("texts that are no graph, and golds that are none", async () => {
   expect(await verify("triples", "not turtle", "<http://e/a> <http://e/b> <http://e/c> .")).toBe(0);
   expect(await verify("triples", "", "<http://e/a> <http://e/b> <http://e/c> .")).toBe(0);
-  expect(await verify("triples", "```turtle\n<http://e/a> <http://e/b> <http://e/c> .\n```", "<http://e/a> <http://e/b> <http://e/c> .")).toBe(1);
+  expect(
+    await verify("triples", "```turtle\n<http://e/a> <http://e/b> <http://e/c> .\n```", "<http://e/a> <http://e/b> <http://e/c> ."),
+  ).toBe(1);
   expect(await verify("triples", "<http://e/a> <http://e/b> <http://e/c> .", "")).toBe("unscorable: the gold has no triples");
   expect(await verify("triples", "<http://e/a> <http://e/b> <http://e/c> .", 5)).toMatch(/^unscorable/);
 });

@@ -70,10 +70,15 @@ test.each([
 
 test("the last message of the assistant counts, not what the user said", async () => {
   const reward = verifierReward(verifier, { gold: (task) => task.data["answer"]! });
-  const messages: Message[] = [{ role: "user", content: "#### 42" }, { role: "assistant", content: "#### 41" }];
+  const messages: Message[] = [
+    { role: "user", content: "#### 42" },
+    { role: "assistant", content: "#### 41" },
+  ];
   const task = { id: "t", prompt: [], data: { answer: "42" } };
   expect(await reward({ task, messages, turns: [] })).toMatchObject({ type: "scored", score: 0 });
-  expect(await reward({ task, messages: [messages[0]!, { role: "assistant", content: "#### 42" }], turns: [] })).toMatchObject({ score: 1 });
+  expect(await reward({ task, messages: [messages[0]!, { role: "assistant", content: "#### 42" }], turns: [] })).toMatchObject({
+    score: 1,
+  });
   expect(await reward({ task, messages: messages.slice(0, 1), turns: [] })).toMatchObject({ type: "scored", score: 0 });
 });
 
@@ -84,7 +89,8 @@ test("two texts that cannot be read are never equal; a gold that cannot be read 
 });
 
 test("alternatives, tolerance, a solution as the gold", async () => {
-  const of = async (options: MathOptions, gold: Json, answer: string) => (await math(options).verify({ gold, answer })) as { score: number };
+  const of = async (options: MathOptions, gold: Json, answer: string) =>
+    (await math(options).verify({ gold, answer })) as { score: number };
   expect((await of({}, ["1/2", "2/4 of it"], "0.5")).score).toBe(1);
   expect((await of({ tolerance: 0.01 }, "3.14", "3.15")).score).toBe(1);
   expect((await of({ tolerance: 0.01 }, "3.14", "3.2")).score).toBe(0);
@@ -97,15 +103,28 @@ test("a hostile expression costs its own grading only", { timeout: 120_000 }, as
   const quick = math({ seconds: 1 });
   const nested = (open: string, close: string) => open.repeat(100_000) + "1" + close.repeat(100_000);
   const hostile = [
-    "9^{9^{9^9}}", "9^9^9^9", "\\sum_{k=1}^{10^9} k", "1000000!", "(10^{10^{10}})!", nested("(", ")"), nested("\\frac{1}{", "}"), nested("{", "}"),
-    "\\prod_{k=1}^{10^9} \\sin k", "2^{2^{2^{2^{2^2}}}} - 1", "\\binom{10^{12}}{10^{11}}", `${"\\sin(".repeat(55)}1${")".repeat(55)}`,
+    "9^{9^{9^9}}",
+    "9^9^9^9",
+    "\\sum_{k=1}^{10^9} k",
+    "1000000!",
+    "(10^{10^{10}})!",
+    nested("(", ")"),
+    nested("\\frac{1}{", "}"),
+    nested("{", "}"),
+    "\\prod_{k=1}^{10^9} \\sin k",
+    "2^{2^{2^{2^{2^2}}}} - 1",
+    "\\binom{10^{12}}{10^{11}}",
+    `${"\\sin(".repeat(55)}1${")".repeat(55)}`,
   ];
   const began = performance.now();
-  const gradings = hostile.flatMap((answer) => [quick.verify({ gold: "\\sqrt{2}", answer }), quick.verify({ gold: "\\sqrt{2}", answer: "2^{1/2}" })]);
+  const gradings = hostile.flatMap((answer) => [
+    quick.verify({ gold: "\\sqrt{2}", answer }),
+    quick.verify({ gold: "\\sqrt{2}", answer: "2^{1/2}" }),
+  ]);
   const verdicts = await Promise.all(gradings);
   for (const [i, verdict] of verdicts.entries()) {
     if (i % 2 === 1) expect(verdict).toMatchObject({ type: "scored", score: 1 });
-    else expect([hostile[(i - i % 2) / 2], verdict.type === "scored" ? verdict.score : verdict.type]).not.toContain(1);
+    else expect([hostile[(i - (i % 2)) / 2], verdict.type === "scored" ? verdict.score : verdict.type]).not.toContain(1);
   }
   expect(performance.now() - began).toBeLessThan(90_000);
 });
@@ -136,7 +155,16 @@ test("Wolfram Alpha through its API: the key, the question, its answers and its 
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const pods = (plaintext: string) => ({ queryresult: { success: true, error: false, pods: [{ id: "Input", subpods: [{ plaintext: "?" }] }, { id: "Result", subpods: [{ plaintext }] }] } });
+  const pods = (plaintext: string) => ({
+    queryresult: {
+      success: true,
+      error: false,
+      pods: [
+        { id: "Input", subpods: [{ plaintext: "?" }] },
+        { id: "Result", subpods: [{ plaintext }] },
+      ],
+    },
+  });
   const verify = async (reply: object) => {
     body = reply;
     return math({ seconds: 0.3, second: wolframAlpha({ key: "SECRET-KEY", baseUrl }) }).verify(undecided);
@@ -163,7 +191,8 @@ test("SymPy decides as data and not as code, or says how to get it", { timeout: 
   const python = process.env["FLYWHEEL_PYTHON"] ?? "/usr/bin/python3";
   const engine = sympy({ python, seconds: 60 });
   const formula = (text: string) => formulaOf(parseMath(text));
-  const asked = async (gold: string, answer: string) => engine.equal(formula(gold), formula(answer)).catch((cause: unknown) => messageOf(cause));
+  const asked = async (gold: string, answer: string) =>
+    engine.equal(formula(gold), formula(answer)).catch((cause: unknown) => messageOf(cause));
   const first = await asked("\\sin^2 x + \\cos^2 x", "1");
   if (typeof first === "string") expect(first).toBe(`math verifier: ${python} has no SymPy; install it with: pip install sympy`);
   else {

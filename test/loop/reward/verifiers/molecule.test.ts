@@ -17,7 +17,11 @@ const golden = JSON.parse(readFileSync("test/golden/molecules.json", "utf8")) as
   readonly invalid: readonly string[];
 };
 const limits = { seconds: 20, signal: undefined };
-const verify = async (options: Parameters<typeof molecule>[0], answer: string, gold: Parameters<ReturnType<typeof molecule>["verify"]>[0]["gold"]) => {
+const verify = async (
+  options: Parameters<typeof molecule>[0],
+  answer: string,
+  gold: Parameters<ReturnType<typeof molecule>["verify"]>[0]["gold"],
+) => {
   const verdict = await molecule({ seconds: 20, ...options }).verify({ answer, gold });
   return verdict.type === "scored" ? verdict.score : `${verdict.type}: ${verdict.reason}`;
 };
@@ -37,10 +41,25 @@ test("agrees with RDKit for Python on every stored molecule", async () => {
 });
 
 test.each([
-  ["OCC", "CCO", 1], ["C(O)C", "CCO", 1], ["CCN", "CCO", 0], ["", "CCO", 0], [" ", "CCO", 0], ["C", "CCO", 0], ["`OCC`", "CCO", 1],
-  ["CCO CCN", "CCO", 0], ["*", "CCO", 0], ["CCO>>CC", "CCO", 0], ["InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", "CCO", 0], ["C1CC", "CCO", 0],
-  ["N[C@@H](C)C(=O)O", "N[C@H](C)C(=O)O", 0], ["NC(C)C(=O)O", "N[C@H](C)C(=O)O", 0], ["C/C=C/C", "C/C=C\\C", 0],
-  ["C[C@H](N)C(=O)O", "N[C@@H](C)C(=O)O", 1], ["C1=CC=CC=C1", "c1ccccc1", 1], ["[13CH4]", "C", 0], ["CCO.[Na+].[Cl-]", "CCO", 0],
+  ["OCC", "CCO", 1],
+  ["C(O)C", "CCO", 1],
+  ["CCN", "CCO", 0],
+  ["", "CCO", 0],
+  [" ", "CCO", 0],
+  ["C", "CCO", 0],
+  ["`OCC`", "CCO", 1],
+  ["CCO CCN", "CCO", 0],
+  ["*", "CCO", 0],
+  ["CCO>>CC", "CCO", 0],
+  ["InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", "CCO", 0],
+  ["C1CC", "CCO", 0],
+  ["N[C@@H](C)C(=O)O", "N[C@H](C)C(=O)O", 0],
+  ["NC(C)C(=O)O", "N[C@H](C)C(=O)O", 0],
+  ["C/C=C/C", "C/C=C\\C", 0],
+  ["C[C@H](N)C(=O)O", "N[C@@H](C)C(=O)O", 1],
+  ["C1=CC=CC=C1", "c1ccccc1", 1],
+  ["[13CH4]", "C", 0],
+  ["CCO.[Na+].[Cl-]", "CCO", 0],
 ])("identity of %j with %j: %d", async (answer, gold, score) => expect(await verify({}, answer, gold)).toBe(score));
 
 test("stereo and tautomers are what the option says", async () => {
@@ -60,7 +79,9 @@ test("validity, alternatives, golds that are none", async () => {
   expect(await verify({}, "CCN", ["CCO", "NCC"])).toBe(1);
   expect(await verify({}, "CCN", "C1CC")).toMatch(/^unscorable: the gold "C1CC"/);
   expect(await verify({}, "CCN", [])).toMatch(/^unscorable/);
-  expect(() => molecule({ mode: "guess" as "valid" })).toThrow(/molecule verifier: mode: expected one of identity, valid, targets, got guess/);
+  expect(() => molecule({ mode: "guess" as "valid" })).toThrow(
+    /molecule verifier: mode: expected one of identity, valid, targets, got guess/,
+  );
 });
 
 test("targets earn the fraction that is met, or all or nothing", async () => {
@@ -70,7 +91,9 @@ test("targets earn the fraction that is met, or all or nothing", async () => {
   expect(await verify({ mode: "targets", credit: "all" }, aspirin, gold)).toBe(0);
   expect(await verify({ mode: "targets" }, aspirin, { similarity: { to: aspirin, min: 1 } })).toBe(1);
   expect(await verify({ mode: "targets" }, "CCO", { similarity: { to: aspirin, min: 0.5 } })).toBe(0);
-  expect(await verify({ mode: "targets" }, aspirin, { beauty: { min: 1 } })).toMatch(/unscorable: the gold names beauty, not one of weight/);
+  expect(await verify({ mode: "targets" }, aspirin, { beauty: { min: 1 } })).toMatch(
+    /unscorable: the gold names beauty, not one of weight/,
+  );
   expect(await verify({ mode: "targets" }, aspirin, { logP: {} })).toMatch(/unscorable: the gold's logP has no "min" or "max"/);
 });
 

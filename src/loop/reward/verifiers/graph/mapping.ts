@@ -113,7 +113,10 @@ function formsByNode(triples: readonly Triple[]): Map<string, Set<string>> {
   const forms = new Map<string, Set<string>>();
   for (const triple of triples) {
     const form = formOf(triple);
-    for (const [node, place] of [[triple.subject, "s"], [triple.object, "o"]] as const) {
+    for (const [node, place] of [
+      [triple.subject, "s"],
+      [triple.object, "o"],
+    ] as const) {
       if (isBlank(node)) forms.set(node, (forms.get(node) ?? new Set()).add(place + form));
     }
   }

@@ -18,12 +18,14 @@ const termText = (term) => {
   const type = term.datatype.value;
   return type === "http://www.w3.org/2001/XMLSchema#string" ? JSON.stringify(term.value) : JSON.stringify(term.value) + "^^<" + type + ">";
 };
-const queryTriples = (results) => results.map((quad) => ({ subject: termText(quad.subject), predicate: termText(quad.predicate), object: termText(quad.object) }));
+const queryTriples = (results) =>
+  results.map((quad) => ({ subject: termText(quad.subject), predicate: termText(quad.predicate), object: termText(quad.object) }));
 const handle = async (request) => {
   if (request.type === "shacl") {
     const parse = (text) => new parts.Store(new parts.Parser({ format: "text/turtle" }).parse(text));
     const report = await new parts.Validator(parse(request.shapes)).validate(parse(request.data));
-    const results = report.results.slice(0, 10).map((result) => [result.focusNode?.value ?? "", result.path?.value ?? "", result.message.map((each) => each.value).join("; ")]);
+    const told = (result) => result.message.map((each) => each.value).join("; ");
+    const results = report.results.slice(0, 10).map((result) => [result.focusNode?.value ?? "", result.path?.value ?? "", told(result)]);
     return { conforms: report.conforms, results };
   }
   const store = new parts.Oxigraph();
@@ -39,7 +41,10 @@ const handle = async (request) => {
 let shared: WorkerPool | null = null;
 
 /** One request to a warm worker; rejects as `WorkerPool.run` does. */
-export async function runGraphWork(request: Json, limits: { readonly seconds: number; readonly signal: AbortSignal | undefined }): Promise<Json> {
+export async function runGraphWork(
+  request: Json,
+  limits: { readonly seconds: number; readonly signal: AbortSignal | undefined },
+): Promise<Json> {
   shared ??= new WorkerPool({ source: SOURCE, modules: ["n3", "oxigraph", "rdf-validate-shacl"] });
   return (await shared.run(request, limits)).value;
 }

@@ -12,7 +12,10 @@ export async function sameAnswer(gold: Answer, answer: Answer, options: NumericO
   if (gold.label !== null && answer.label !== null && gold.label !== answer.label) {
     return bothRelations(gold, answer, options);
   }
-  for (const [one, other] of [[gold, answer], [answer, gold]] as const) {
+  for (const [one, other] of [
+    [gold, answer],
+    [answer, gold],
+  ] as const) {
     if (one.label === null || other.expr.kind !== "relation" || other.expr.signs.join() !== "=" || !isScalar(one.expr)) continue;
     if (symbolsOf(other.expr).has(one.label)) return sameEquation(relationOf(symbolOf(one.label), one.expr), other.expr, options);
   }
@@ -68,7 +71,11 @@ export async function same(gold: Expr, answer: Expr, options: NumericOptions): P
 }
 
 function plainText(text: string): string {
-  return text.normalize("NFKC").toLowerCase().replace(/[\s.,;:!'"-]+/g, " ").trim();
+  return text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replace(/[\s.,;:!'"-]+/g, " ")
+    .trim();
 }
 
 /** Members whose order does not count; null for what is no list of them. */
@@ -97,7 +104,8 @@ function asInterval(expr: Expr, other: Expr): Interval | null {
 }
 
 async function sameInterval(a: Interval, b: Interval, options: NumericOptions): Promise<Judgement> {
-  const open = (end: Expr, stated: boolean): boolean => stated || (end.kind === "symbol" && end.name === "PositiveInfinity") || isNegativeInfinity(end);
+  const open = (end: Expr, stated: boolean): boolean =>
+    stated || (end.kind === "symbol" && end.name === "PositiveInfinity") || isNegativeInfinity(end);
   if (open(a.low, a.openLow) !== open(b.low, b.openLow) || open(a.high, a.openHigh) !== open(b.high, b.openHigh)) return "different";
   return sameInOrder([a.low, a.high], [b.low, b.high], options);
 }
@@ -140,7 +148,11 @@ async function sameItems(gold: readonly Expr[], answer: readonly Expr[], options
   return result;
 }
 
-async function sameRows(gold: readonly (readonly Expr[])[], answer: readonly (readonly Expr[])[], options: NumericOptions): Promise<Judgement> {
+async function sameRows(
+  gold: readonly (readonly Expr[])[],
+  answer: readonly (readonly Expr[])[],
+  options: NumericOptions,
+): Promise<Judgement> {
   if (gold.length !== answer.length || gold[0]!.length !== answer[0]!.length) return "different";
   return sameInOrder(gold.flat(), answer.flat(), options);
 }
@@ -149,7 +161,10 @@ async function sameRows(gold: readonly (readonly Expr[])[], answer: readonly (re
 async function sameMixed(gold: Expr, answer: Expr, options: NumericOptions): Promise<Judgement> {
   const goldValue = await chainValue(gold, options);
   if (goldValue !== null) return same(goldValue, answer, options);
-  for (const [matrix, tuple] of [[gold, answer], [answer, gold]] as const) {
+  for (const [matrix, tuple] of [
+    [gold, answer],
+    [answer, gold],
+  ] as const) {
     if (matrix.kind === "matrix" && tuple.kind === "tuple" && (matrix.rows.length === 1 || matrix.rows[0]!.length === 1)) {
       return sameInOrder(matrix.rows.flat(), tuple.items, options);
     }
@@ -225,7 +240,11 @@ async function sameQuantity(gold: Expr, answer: Expr, options: NumericOptions): 
   const [a, b] = [exactValue(gold.value), exactValue(answer.value)];
   if (a === null || b === null) {
     if (wanted.offset !== undefined || stated.offset !== undefined) return "different";
-    return sameScalar(apply("Multiply", gold.value, numberOf(wanted.factor)), apply("Multiply", answer.value, numberOf(stated.factor)), options);
+    return sameScalar(
+      apply("Multiply", gold.value, numberOf(wanted.factor)),
+      apply("Multiply", answer.value, numberOf(stated.factor)),
+      options,
+    );
   }
   const converted = fromBase(toBase(b, stated), wanted);
   return equal(a, converted) ? "equal" : sameScalar(numberOf(a), numberOf(converted), options);

@@ -1,4 +1,4 @@
-/** Numeric values of formulas to many digits, by the Compute Engine (cortexjs.io), which has no limits of its own and so runs in a worker. */
+/** Values of formulas to many digits, by the Compute Engine (cortexjs.io), which has no limits of its own and so runs in a worker. */
 import type { Json } from "../../../../types.ts";
 import { WorkerPool } from "../worker-pool.ts";
 
@@ -10,7 +10,10 @@ const SOURCE = `
 const { ComputeEngine } = require(paths["@cortex-js/compute-engine"]);
 const engine = new ComputeEngine();
 const decimal = /^-?[0-9]*\\.?[0-9]+(?:[eE][-+]?[0-9]+)?$/;
-const digits = (value) => typeof value === "number" ? String(value) : value !== null && typeof value === "object" && "num" in value ? value.num : null;
+const digits = (value) => {
+  if (typeof value === "number") return String(value);
+  return value !== null && typeof value === "object" && "num" in value ? value.num : null;
+};
 const handle = ({ formulas, precision }) => {
   engine.precision = precision;
   engine.tolerance = 1e-300;

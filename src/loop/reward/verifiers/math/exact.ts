@@ -1,5 +1,19 @@
 /** The exact value of a formula of rationals, where it has one that is cheap. */
-import { ONE, TooLarge, ZERO, add, compare, divide, magnitude, multiply, negate, power, rational, subtract, type Rational } from "../rational.ts";
+import {
+  ONE,
+  TooLarge,
+  ZERO,
+  add,
+  compare,
+  divide,
+  magnitude,
+  multiply,
+  negate,
+  power,
+  rational,
+  subtract,
+  type Rational,
+} from "../rational.ts";
 import { integerOf, replaceSymbols, type Expr } from "./expression.ts";
 
 const MAX_FACTORIAL = 3000n;
@@ -39,7 +53,8 @@ function valueOf(expr: Expr, budget: Budget): Rational | null {
 }
 
 function costOf(head: string, values: readonly Rational[]): number {
-  if (head === "Factorial" || head === "Choose") return Number(magnitude(values.at(-1)!).n > MAX_FACTORIAL ? 0n : magnitude(values.at(-1)!).n);
+  if (head === "Factorial" || head === "Choose")
+    return Number(magnitude(values.at(-1)!).n > MAX_FACTORIAL ? 0n : magnitude(values.at(-1)!).n);
   return head === "Sqrt" || head === "Root" || head === "Power" ? 100 : 0;
 }
 

@@ -16,8 +16,17 @@ interface Box {
 }
 
 const BOX = /\\(?:boxed|fbox|framebox)\s*\{|\\boxed\s+(?=[^\s{])/g;
-const PHRASE =
-  /(?:\bfinal\s+answer[\s*_]*(?:is\b|:|=)|\banswer\s+is\b\s*:?|\banswers\s+are\b\s*:?|\banswer[\s*_]*(?::|=)|\bans\s*:|\bsolutions?\s+(?:is|are)\b\s*:?)/gi;
+const PHRASE = new RegExp(
+  [
+    String.raw`\bfinal\s+answer[\s*_]*(?:is\b|:|=)`,
+    String.raw`\banswer\s+is\b\s*:?`,
+    String.raw`\banswers\s+are\b\s*:?`,
+    String.raw`\banswer[\s*_]*(?::|=)`,
+    String.raw`\bans\s*:`,
+    String.raw`\bsolutions?\s+(?:is|are)\b\s*:?`,
+  ].join("|"),
+  "gi",
+);
 
 /** The part of a text that is its answer; null for an empty text. */
 export function extractAnswer(text: string): Extracted | null {
@@ -92,11 +101,16 @@ function sentence(text: string): string {
   if (display !== null) return display[1]!.trim();
   const line = firstLine(text);
   const stop = /[.!?](?=\s+[A-Z"(]|\s*$)/.exec(line);
-  return (stop === null || (line[stop.index] === "!" && stop.index > 0 && /[\d)]/.test(line[stop.index - 1]!)) ? line : line.slice(0, stop.index)).trim();
+  return (
+    stop === null || (line[stop.index] === "!" && stop.index > 0 && /[\d)]/.test(line[stop.index - 1]!)) ? line : line.slice(0, stop.index)
+  ).trim();
 }
 
 function lastLine(text: string): string {
-  const lines = text.split("\n").map((each) => each.trim()).filter((each) => each !== "" && !/^(?:\\\]|\$\$|```)$/.test(each));
+  const lines = text
+    .split("\n")
+    .map((each) => each.trim())
+    .filter((each) => each !== "" && !/^(?:\\\]|\$\$|```)$/.test(each));
   const line = lines.at(-1) ?? "";
   const formulas = lastFormulas(line);
   if (formulas !== null) return formulas;

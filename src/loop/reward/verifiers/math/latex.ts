@@ -1,23 +1,84 @@
 /** LaTeX and Unicode to one plain notation: what only changes how a formula looks goes away. */
 
 const SYMBOLS: Readonly<Record<string, string>> = {
-  "−": "-", "–": "-", "—": "-", "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "÷": "/", "∕": "/", "⁄": "/",
-  "≤": "\\le ", "⩽": "\\le ", "≥": "\\ge ", "⩾": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "±": "\\pm ", "∓": "\\mp ",
-  "∞": "\\infty ", "π": "\\pi ", "√": "\\sqrt ", "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ", "∉": "\\notin ", "∅": "\\emptyset ",
-  "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}", "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "°": "^{\\circ}",
-  "∀": "\\forall ", "∃": "\\exists ", "→": "\\to ", "⇒": "\\implies ", "∨": "\\vee ", "∧": "\\wedge ",
-  "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}", "⅓": "\\frac{1}{3}", "⅔": "\\frac{2}{3}", "⅛": "\\frac{1}{8}",
-  "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "θ": "\\theta ", "λ": "\\lambda ",
-  "μ": "\\mu ", "ρ": "\\rho ", "σ": "\\sigma ", "τ": "\\tau ", "φ": "\\phi ", "ω": "\\omega ", "∑": "\\sum ", "∏": "\\prod ",
-  "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⟨": "\\langle ", "⟩": "\\rangle ", "’": "'", "′": "'",
+  "−": "-",
+  "–": "-",
+  "—": "-",
+  "×": "\\times ",
+  "·": "\\cdot ",
+  "⋅": "\\cdot ",
+  "∙": "\\cdot ",
+  "÷": "/",
+  "∕": "/",
+  "⁄": "/",
+  "≤": "\\le ",
+  "⩽": "\\le ",
+  "≥": "\\ge ",
+  "⩾": "\\ge ",
+  "≠": "\\ne ",
+  "≈": "\\approx ",
+  "±": "\\pm ",
+  "∓": "\\mp ",
+  "∞": "\\infty ",
+  π: "\\pi ",
+  "√": "\\sqrt ",
+  "∪": "\\cup ",
+  "∩": "\\cap ",
+  "∈": "\\in ",
+  "∉": "\\notin ",
+  "∅": "\\emptyset ",
+  ℝ: "\\mathbb{R}",
+  ℤ: "\\mathbb{Z}",
+  ℕ: "\\mathbb{N}",
+  ℚ: "\\mathbb{Q}",
+  ℂ: "\\mathbb{C}",
+  "°": "^{\\circ}",
+  "∀": "\\forall ",
+  "∃": "\\exists ",
+  "→": "\\to ",
+  "⇒": "\\implies ",
+  "∨": "\\vee ",
+  "∧": "\\wedge ",
+  "½": "\\frac{1}{2}",
+  "¼": "\\frac{1}{4}",
+  "¾": "\\frac{3}{4}",
+  "⅓": "\\frac{1}{3}",
+  "⅔": "\\frac{2}{3}",
+  "⅛": "\\frac{1}{8}",
+  α: "\\alpha ",
+  β: "\\beta ",
+  γ: "\\gamma ",
+  δ: "\\delta ",
+  ε: "\\epsilon ",
+  θ: "\\theta ",
+  λ: "\\lambda ",
+  μ: "\\mu ",
+  ρ: "\\rho ",
+  σ: "\\sigma ",
+  τ: "\\tau ",
+  φ: "\\phi ",
+  ω: "\\omega ",
+  "∑": "\\sum ",
+  "∏": "\\prod ",
+  "⌊": "\\lfloor ",
+  "⌋": "\\rfloor ",
+  "⌈": "\\lceil ",
+  "⌉": "\\rceil ",
+  "⟨": "\\langle ",
+  "⟩": "\\rangle ",
+  "’": "'",
+  "′": "'",
 };
 const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ";
 const RAISED_AS = "0123456789+-n";
 const LOWERED = "₀₁₂₃₄₅₆₇₈₉";
 
 /** Spacing, sizes and styles; each stands for nothing. */
-const NOTHING =
-  /\\(?:left|right|middle|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|nonumber|hfill|quad|qquad|phantom\{[^{}]*\})(?![A-Za-z])\.?/g;
+const NOTHING = new RegExp(
+  String.raw`\\(?:left|right|middle|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|nonumber|hfill|quad|qquad` +
+    String.raw`|phantom\{[^{}]*\})(?![A-Za-z])\.?`,
+  "g",
+);
 const SPACES = /\\[,;:! ]|~|\\(?:enspace|thinspace|medspace|thickspace)(?![A-Za-z])|[\u00a0\u2000-\u200b\u202f\u205f\u3000]/g;
 const STYLES = /\\(?:mathbf|boldsymbol|bm|mathit|mathsf|mathtt|mathcal|mathscr|mathfrak|vec|hat|tilde|underline|ensuremath)(?![A-Za-z])/g;
 const TEXTS = /\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|mbox|hbox|mathrm|operatorname\*?)\s*\{/g;
@@ -63,7 +124,10 @@ export function cleanLatex(source: string): string {
     .replace(SPACES, " ")
     .replace(NOTHING, " ");
   for (const [pattern, spelling] of SPELLINGS) text = text.replace(pattern, spelling);
-  text = text.replace(STYLES, " ").replace(TEXTS, "\\text{").replace(/\*\*|__|`/g, " ");
+  text = text
+    .replace(STYLES, " ")
+    .replace(TEXTS, "\\text{")
+    .replace(/\*\*|__|`/g, " ");
   return trimEnds(text);
 }
 

@@ -40,7 +40,9 @@ function simplified(expr: Expr): Expr {
   if (expr.kind === "apply") return outermost(expr);
   const inner = mapChildren(expr, simplified);
   if (inner.kind === "set" || inner.kind === "list") {
-    const items = inner.items.flatMap((item) => (item.kind === "list" || (inner.kind === "set" && item.kind === "set") ? item.items : [item]));
+    const items = inner.items.flatMap((item) =>
+      item.kind === "list" || (inner.kind === "set" && item.kind === "set") ? item.items : [item],
+    );
     return items.length === 1 ? items[0]! : { ...inner, items };
   }
   return inner;
@@ -83,7 +85,8 @@ function labelled(expr: Expr): Answer {
   if (!oneName || first === undefined || first.label === null) return { label: null, expr };
   const items = answers.flatMap((answer) => (answer.expr.kind === "list" ? answer.expr.items : [answer.expr]));
   const pieces = items.every((item) => item.kind === "interval" || item.kind === "union");
-  if (pieces) return { label: first.label, expr: { kind: "union", items: items.flatMap((item) => (item.kind === "union" ? item.items : [item])) } };
+  if (pieces)
+    return { label: first.label, expr: { kind: "union", items: items.flatMap((item) => (item.kind === "union" ? item.items : [item])) } };
   return { label: first.label, expr: { ...expr, items } };
 }
 
@@ -140,9 +143,20 @@ function inequality(terms: readonly Expr[], signs: readonly RelationSign[]): Ans
 }
 
 const NUMBER_WORDS =
-  "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(" ");
+  "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(
+    " ",
+  );
 const TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split(" ");
-const NOTHING = new Set(["no solution", "no solutions", "no real solution", "no real solutions", "none", "empty set", "the empty set", "empty"]);
+const NOTHING = new Set([
+  "no solution",
+  "no solutions",
+  "no real solution",
+  "no real solutions",
+  "none",
+  "empty set",
+  "the empty set",
+  "empty",
+]);
 const ALL = new Set(["all real numbers", "all reals", "all real x", "any real number", "every real number"]);
 
 /** Words that mean mathematics: "no solution", "all real numbers", "seven", "twenty-one". */

@@ -53,7 +53,11 @@ export async function sameScalar(a: Expr, b: Expr, options: NumericOptions): Pro
     const [left, right] = [values[2 * i] ?? null, values[2 * i + 1] ?? null];
     if (left === null && right === null) continue;
     if (left === null || right === null) return left === null ? "unknown" : "different";
-    const same = await sameValue(left, right, pairs[i]!, { ...options, confirm: usable === 0, tolerance: names.length === 0 ? options.tolerance : 0 });
+    const same = await sameValue(left, right, pairs[i]!, {
+      ...options,
+      confirm: usable === 0,
+      tolerance: names.length === 0 ? options.tolerance : 0,
+    });
     if (same !== "equal") return same;
     usable++;
   }
@@ -120,7 +124,10 @@ async function sameValue(a: Value, b: Value, pair: readonly [Expr, Expr], option
   if (moreA === undefined || moreA === null || moreB === undefined || moreB === null) return "unknown";
   if (close(moreA, moreB, TENTH_TO(150))) return "equal";
   // What shrinks as digits are added is the rounding of a zero.
-  const zeros = [[a, moreA], [b, moreB]].map(([few, many]) => size(many!).n === 0n || !close(few!, many!, TENTH_TO(10)));
+  const zeros = [
+    [a, moreA],
+    [b, moreB],
+  ].map(([few, many]) => size(many!).n === 0n || !close(few!, many!, TENTH_TO(10)));
   return zeros[0] && zeros[1] ? "equal" : "different";
 }
 

@@ -6,7 +6,16 @@ import { MathSyntaxError, tokenize, type Token } from "./tokens.ts";
 import { beginsFactor, factor } from "./scalar.ts";
 
 const RELATIONS: Readonly<Record<string, RelationSign>> = {
-  "=": "=", "<": "<", ">": ">", le: "<=", ge: ">=", ne: "!=", approx: "~", sim: "~", in: "in", equiv: "=",
+  "=": "=",
+  "<": "<",
+  ">": ">",
+  le: "<=",
+  ge: ">=",
+  ne: "!=",
+  approx: "~",
+  sim: "~",
+  in: "in",
+  equiv: "=",
 };
 
 /** Throws `MathSyntaxError`, with what could not be read. */
@@ -90,17 +99,31 @@ function quantity(reader: Reader): Expr {
 }
 
 const MULTIPLES: Readonly<Record<string, bigint>> = {
-  dozen: 12n, hundred: 100n, thousand: 1000n, million: 10n ** 6n, billion: 10n ** 9n, trillion: 10n ** 12n,
+  dozen: 12n,
+  hundred: 100n,
+  thousand: 1000n,
+  million: 10n ** 6n,
+  billion: 10n ** 9n,
+  trillion: 10n ** 12n,
 };
 /** Words behind a number that change it or take it back; a text with one of them is no unit. */
-const NO_UNIT =
-  /^(?:squared|cubed|score|gross|ten|twenty)\b|\b(?:plus|minus|times|over|divided|multiplied|added|subtracted|not|wrong|incorrect|false|except|maybe|perhaps|possibly|probably|never|less|more|than|instead|but|nor|versus|half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|thousandths?|factorial|modulo|choose|if|unless|because|until|between)\b/i;
+const NO_UNIT = new RegExp(
+  [
+    String.raw`^(?:squared|cubed|score|gross|ten|twenty)\b`,
+    String.raw`\b(?:plus|minus|times|over|divided|multiplied|added|subtracted|factorial|modulo|choose|between)\b`,
+    String.raw`\b(?:not|wrong|incorrect|false|except|maybe|perhaps|possibly|probably|never|less|more|than|instead|but|nor|versus)\b`,
+    String.raw`\b(?:if|unless|because|until)\b`,
+    String.raw`\b(?:half|halves|(?:third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth|thousandth)s?)\b`,
+  ].join("|"),
+  "i",
+);
 
 /** "5 million" and "5 percent" are numbers; "5 cm" has a unit; "5 plus something" is neither. */
 function withUnit(value: Expr, text: string): Expr {
   const [first = "", ...rest] = text.split(" ");
   if (text === "") return value;
-  if (Object.hasOwn(MULTIPLES, first.toLowerCase())) return withUnit(apply("Multiply", value, integerOf(MULTIPLES[first.toLowerCase()]!)), rest.join(" "));
+  if (Object.hasOwn(MULTIPLES, first.toLowerCase()))
+    return withUnit(apply("Multiply", value, integerOf(MULTIPLES[first.toLowerCase()]!)), rest.join(" "));
   if (first.toLowerCase() === "percent") return withUnit(apply("Percent", value), rest.join(" "));
   if (NO_UNIT.test(text)) throw new MathSyntaxError(`the words "${text.slice(0, 30)}"`);
   return { kind: "quantity", value, unit: text };
@@ -134,12 +157,18 @@ function unitText(reader: Reader): string {
       parts.push(`${parts.pop()!}/${reader.next().text}`);
     } else break;
   }
-  return parts.filter((part) => part !== "").join(" ").trim();
+  return parts
+    .filter((part) => part !== "")
+    .join(" ")
+    .trim();
 }
 
 function union(reader: Reader): Expr {
   const first = ratio(reader);
-  for (const [command, kind] of [["cup", "union"], ["cap", "intersection"]] as const) {
+  for (const [command, kind] of [
+    ["cup", "union"],
+    ["cap", "intersection"],
+  ] as const) {
     if (!reader.takeCommand(command)) continue;
     const items = [first, ratio(reader)];
     while (reader.takeCommand(command)) items.push(ratio(reader));
@@ -187,7 +216,8 @@ function product(reader: Reader): Expr {
       left = apply("Multiply", left, signedFactor(reader));
     } else if (reader.takeMark("/") || reader.takeCommand("div")) left = apply("Divide", left, signedFactor(reader));
     else if (reader.takeCommand("bmod")) left = apply("Mod", left, factor(reader));
-    else if (beginsFactor(reader) && (reader.peek()!.type !== "number" || closes(reader.peek(-1)))) left = apply("Multiply", left, factor(reader));
+    else if (beginsFactor(reader) && (reader.peek()!.type !== "number" || closes(reader.peek(-1))))
+      left = apply("Multiply", left, factor(reader));
     else return left;
   }
 }
@@ -210,7 +240,9 @@ function mixedNumber(reader: Reader): Expr | null {
   const plain = (token: Token | undefined): token is Token => token?.type === "number" && /^\d{1,9}$/.test(token.text);
   if (plain(above) && above.spaced && isMark(slash, "/") && plain(below)) return mixed(reader, { whole, above, below, length: 4 });
   if (above?.type !== "command" || above.text !== "frac") return null;
-  const parts = [2, 5].map((open) => (isMark(reader.peek(open), "{") && isMark(reader.peek(open + 2), "}") ? reader.peek(open + 1) : undefined));
+  const parts = [2, 5].map((open) =>
+    isMark(reader.peek(open), "{") && isMark(reader.peek(open + 2), "}") ? reader.peek(open + 1) : undefined,
+  );
   if (plain(parts[0]) && plain(parts[1])) return mixed(reader, { whole, above: parts[0], below: parts[1], length: 8 });
   const [digits] = [reader.peek(2)];
   if (plain(digits) && digits.text.length === 2) {

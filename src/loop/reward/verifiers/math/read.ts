@@ -11,7 +11,11 @@ function isWords(text: string): boolean {
 }
 
 function wordsOf(text: string): string {
-  return cleanLatex(text).replace(/\\text\{([^{}]*)\}/g, "$1").toLowerCase().replace(/\s+/g, " ").trim();
+  return cleanLatex(text)
+    .replace(/\\text\{([^{}]*)\}/g, "$1")
+    .toLowerCase()
+    .replace(/\s+/g, " ")
+    .trim();
 }
 
 /** Whether two texts are the same words, or the same formula but for spaces. */

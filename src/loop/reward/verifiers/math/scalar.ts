@@ -3,25 +3,15 @@ import { add, multiply, parseDecimal, power, rational } from "../rational.ts";
 import { braces, bracket, closed, matrix, tupleOf } from "./brackets.ts";
 import { derivative } from "./derivative.ts";
 import { apply, integerOf, numberOf, symbolOf, type Expr } from "./expression.ts";
+import { FUNCTIONS, GREEK, INVERSES, OPENERS } from "./names.ts";
 import type { Reader } from "./reader.ts";
 import { MathSyntaxError, type Token } from "./tokens.ts";
-
-const FUNCTIONS: Readonly<Record<string, string>> = {
-  sin: "Sin", cos: "Cos", tan: "Tan", cot: "Cot", sec: "Sec", csc: "Csc", arcsin: "Arcsin", arccos: "Arccos", arctan: "Arctan",
-  sinh: "Sinh", cosh: "Cosh", tanh: "Tanh", ln: "Ln", exp: "Exp", abs: "Abs", floor: "Floor", ceil: "Ceil", cbrt: "Cbrt",
-  gcd: "GCD", lcm: "LCM", max: "Max", min: "Min", log: "Log",
-};
-const INVERSES: Readonly<Record<string, string>> = { Sin: "Arcsin", Cos: "Arccos", Tan: "Arctan" };
-const GREEK: ReadonlySet<string> = new Set(
-  "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega ell hbar partial"
-    .split(" "),
-);
-const OPENERS: ReadonlySet<string> = new Set(["frac", "sqrt", "binom", "pi", "infty", "lfloor", "lceil", "langle", "{", "emptyset", "sum", "prod"]);
 
 export function beginsFactor(reader: Reader): boolean {
   const token = reader.peek();
   if (token === undefined || token.type === "text") return false;
-  if (token.type === "mark") return token.text === "(" || token.text === "[" || token.text === "{" || (token.text === "|" && reader.bars === 0);
+  if (token.type === "mark")
+    return token.text === "(" || token.text === "[" || token.text === "{" || (token.text === "|" && reader.bars === 0);
   return token.type !== "command" || beginsCommand(token.text);
 }
 
@@ -55,7 +45,13 @@ function exponent(reader: Reader): Expr {
   if (reader.takeMark("-")) return apply("Negate", exponent(reader));
   const raised = reader.deeper(() => primary(reader));
   // Powers of powers are read from the top: 9^9^9.
-  return reader.takeMark("^") ? apply("Power", raised, reader.deeper(() => exponent(reader))) : raised;
+  return reader.takeMark("^")
+    ? apply(
+        "Power",
+        raised,
+        reader.deeper(() => exponent(reader)),
+      )
+    : raised;
 }
 
 function primary(reader: Reader): Expr {
@@ -83,7 +79,8 @@ function numeral(reader: Reader, text: string): Expr {
     const digits = reader.next();
     reader.expectMark("}");
     const places = text.split(".")[1]?.length ?? -1;
-    if (places < 0 || digits.type !== "number" || !/^\d{1,50}$/.test(digits.text)) throw new MathSyntaxError("\\overline after no fraction");
+    if (places < 0 || digits.type !== "number" || !/^\d{1,50}$/.test(digits.text))
+      throw new MathSyntaxError("\\overline after no fraction");
     const period = rational(BigInt(digits.text), 10n ** BigInt(digits.text.length) - 1n);
     return numberOf(add(value, multiply(period, power(rational(10n), BigInt(-places)))));
   }
@@ -213,7 +210,8 @@ function repeated(reader: Reader, head: "Sum" | "Product"): Expr {
   let body = factor(reader);
   while (beginsFactor(reader)) body = apply("Multiply", body, factor(reader));
   const name = index.text === "i" ? "ImaginaryUnit" : index.text;
-  if (name === "ImaginaryUnit" || index.text === "e") body = renamed(body, name === "ImaginaryUnit" ? name : "ExponentialE", `${index.text}_index`);
+  if (name === "ImaginaryUnit" || index.text === "e")
+    body = renamed(body, name === "ImaginaryUnit" ? name : "ExponentialE", `${index.text}_index`);
   const bound = name === "ImaginaryUnit" || index.text === "e" ? `${index.text}_index` : index.text;
   return apply(head, body, symbolOf(bound), low, high);
 }
@@ -256,7 +254,8 @@ function logBase(reader: Reader): Expr {
 /** Brackets, or the product that follows up to the next function: \sin 2x \cos y is two factors. */
 function argument(reader: Reader): Expr {
   const first = reader.peek();
-  if (first?.type === "mark" && (first.text === "(" || first.text === "{" || first.text === "[")) return reader.deeper(() => primary(reader));
+  if (first?.type === "mark" && (first.text === "(" || first.text === "{" || first.text === "["))
+    return reader.deeper(() => primary(reader));
   if (reader.takeMark("-")) return apply("Negate", argument(reader));
   let product = factor(reader);
   for (;;) {

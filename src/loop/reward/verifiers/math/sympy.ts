@@ -55,12 +55,22 @@ export function sympy({ python = "/usr/bin/python3", seconds = 10 }: SympyOption
   };
 }
 
-function run(python: string, input: string, limits: { readonly seconds: number; readonly signal: AbortSignal | undefined }): Promise<string> {
+function run(
+  python: string,
+  input: string,
+  limits: { readonly seconds: number; readonly signal: AbortSignal | undefined },
+): Promise<string> {
   const { seconds, signal } = limits;
   return new Promise((resolve, reject) => {
-    const options = { timeout: seconds * 1000, killSignal: "SIGKILL", env: {}, maxBuffer: 4096, ...(signal === undefined ? {} : { signal }) } as const;
+    const options = {
+      timeout: seconds * 1000,
+      killSignal: "SIGKILL",
+      env: {},
+      maxBuffer: 4096,
+      ...(signal === undefined ? {} : { signal }),
+    } as const;
     const child = execFile(python, ["-c", PROGRAM], options, (error, stdout, stderr) => {
-      const missing = error !== null && ("code" in error && error.code === "ENOENT" || stderr.includes("ModuleNotFoundError"));
+      const missing = error !== null && (("code" in error && error.code === "ENOENT") || stderr.includes("ModuleNotFoundError"));
       if (signal?.aborted === true) reject(signal.reason as Error);
       else if (missing) reject(new RewardError(`math verifier: ${python} has no SymPy; install it with: pip install sympy`));
       else resolve(stdout.trim());

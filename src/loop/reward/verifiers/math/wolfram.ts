@@ -27,7 +27,11 @@ export function wolframAlpha({ key, baseUrl = "https://api.wolframalpha.com", se
       if (gold.text === null || answer.text === null) return null;
       const query = { appid: key, input: `simplify (${gold.text}) - (${answer.text})`, output: "json", format: "plaintext" };
       const limit = AbortSignal.timeout(seconds * 1000);
-      const said = await ask(`${baseUrl}/v2/query?${new URLSearchParams(query).toString()}`, signal === undefined ? limit : AbortSignal.any([signal, limit]), key);
+      const said = await ask(
+        `${baseUrl}/v2/query?${new URLSearchParams(query).toString()}`,
+        signal === undefined ? limit : AbortSignal.any([signal, limit]),
+        key,
+      );
       if (said === null) return null;
       if (/^[-+]?0(?:\.0*)?$/.test(said) || said === "True") return true;
       return /^[-+−]?\d+(?:\.\d+)?(?:\/\d+)?(?:…|\.\.\.)?$/.test(said) || said === "False" ? false : null;

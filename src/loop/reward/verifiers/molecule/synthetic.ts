@@ -20,12 +20,21 @@ export function syntheticAccessibility(
   { python, signal }: { readonly python: string; readonly signal: AbortSignal | undefined },
 ): Promise<number | Verdict> {
   return new Promise((resolve, reject) => {
-    const options = { timeout: 30_000, killSignal: "SIGKILL", env: {}, maxBuffer: 4096, ...(signal === undefined ? {} : { signal }) } as const;
+    const options = {
+      timeout: 30_000,
+      killSignal: "SIGKILL",
+      env: {},
+      maxBuffer: 4096,
+      ...(signal === undefined ? {} : { signal }),
+    } as const;
     const child = execFile(python, ["-c", PROGRAM], options, (error, stdout) => {
       const score = stdout.trim() === "" ? Number.NaN : Number(stdout.trim());
       if (signal?.aborted === true) reject(signal.reason as Error);
       else if (error === null && Number.isFinite(score)) resolve(score);
-      else resolve(infrastructure(`synthetic accessibility needs RDKit in ${python}; install it with: pip install rdkit, and name that Python`));
+      else
+        resolve(
+          infrastructure(`synthetic accessibility needs RDKit in ${python}; install it with: pip install rdkit, and name that Python`),
+        );
     });
     child.stdin?.on("error", () => undefined);
     child.stdin?.end(smiles);
