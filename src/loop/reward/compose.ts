@@ -5,7 +5,7 @@ import type { Reward, Verdict } from "../../types.ts";
 type ScoredVerdict = Extract<Verdict, { type: "scored" }>;
 type Episode = Parameters<Reward>[0];
 
-export interface RewardPart {
+interface RewardPart {
   readonly reward: Reward;
   readonly weight: number;
   /** The lowest and highest score that the part can have; another is the grader's fault. Needed if any part is shaping. */

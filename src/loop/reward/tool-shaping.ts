@@ -6,7 +6,7 @@ import { toolUseMeasures } from "./tool-use.ts";
 
 type Measure = keyof ReturnType<typeof toolUseMeasures>;
 
-export interface ToolShapingOptions {
+interface ToolShapingOptions {
   /** The calls that a task needs: which tool, and the result that right arguments give. */
   readonly needs: (task: Task) => Parameters<typeof toolUseMeasures>[0]["needs"];
   /** Which mistakes count, each with its share of the penalty; shares add up to at most 1. */

@@ -1,8 +1,11 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { csvRecords } from "../../../src/app/cli/verify/rows.ts";
+import { encodeEntry } from "../../../src/train/record/ledger.ts";
+import { encodeRollout } from "../../../src/train/record/trajectory-codec.ts";
+import type { Trajectory } from "../../../src/types.ts";
 import { runFlywheel } from "../../fakes/cli.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "flywheel-verify-"));
@@ -99,4 +102,38 @@ test("CSV as RFC 4180 has it", () => {
     { a: "", b: "" },
   ]);
   expect(() => csvRecords('a\n"x', "t")).toThrow(/t row 2: expected a closing quote/);
+});
+
+test("the rollouts of a run folder, against a key of the task's data", async () => {
+  const run = join(folder, "run");
+  mkdirSync(join(run, "trajectories"), { recursive: true });
+  const rollout = (id: string, said: string, parse: "answer" | "truncated"): string => {
+    const message = { role: "assistant", content: said } as const;
+    const task = { id: "t", prompt: [], data: { answer: "1/2", other: 3 } };
+    const turns = [{ row: 0, span: 0, message, parse, replies: [] }];
+    const end = { type: "done" } as const;
+    const trajectory: Trajectory = { id, task, sample: 0, rows: [], turns, messages: [message], end, measures: {}, seconds: 1 };
+    return encodeRollout({ trajectory, verdict: { type: "unscorable", reason: "not graded yet" } }, null);
+  };
+  const files = {
+    "config.json": "{}",
+    "plan.json": "{}",
+    "metrics.jsonl": "",
+    "ledger.jsonl": `${encodeEntry({ step: 1, tasks: ["t"], rollouts: ["a", "b", "c"], version: 1 })}\n`,
+    "trajectories/step-000001.jsonl": `${rollout("a", "0.5", "answer")}\n${rollout("b", "0.6", "answer")}\n${rollout("c", "0.5", "truncated")}\n`,
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(run, name), text);
+  const { code, out } = await runFlywheel(["verify", run, "-V", "math", "--json"]);
+  const { accepted, verdicts } = JSON.parse(out);
+  expect([code, accepted]).toEqual([1, 1]);
+  expect(verdicts.map((each: { id: string; verdict: { score: number } }) => [each.id, each.verdict.score])).toEqual([
+    ["a", 1],
+    ["b", 0],
+    ["c", 0],
+  ]);
+  expect(verdicts[2].verdict.explanation).toBe("the last turn was cut off");
+  expect((await runFlywheel(["verify", run, "-V", "math", "--gold", "truth"])).err).toMatch(
+    /data "truth", got answer, other; name it with --gold/,
+  );
+  expect((await runFlywheel(["verify", run, "-V", "math", "--eval"])).err).toMatch(/expected recorded rollouts of eval, got none/);
 });

@@ -17,7 +17,7 @@ export interface VerifyRow {
   readonly reason: string;
 }
 
-export interface RowOptions {
+interface RowOptions {
   /** Name of the field or column, by default "gold"; of a run, a key of the task's data, by default "answer". */
   readonly gold?: string | undefined;
   readonly answer: string;

@@ -76,17 +76,3 @@ export function parseDecimal(text: string): Rational | null {
   const scaled = multiply(value, power({ n: 10n, d: 1n }, BigInt(exponent)));
   return sign === "-" ? negate(scaled) : scaled;
 }
-
-/** The nearest double. */
-export function toNumber({ n, d }: Rational): number {
-  const [top, bottom] = [Number(n), Number(d)];
-  if (Number.isFinite(top) && Number.isFinite(bottom)) return top / bottom;
-  const shift = BigInt(Math.max(0, Math.max(bitLength(n), bitLength(d)) - 900));
-  const [high, low] = [Number(n >> shift), Number(d >> shift)];
-  return low === 0 ? (n < 0n ? -Infinity : Infinity) : high / low;
-}
-
-/** "3", "-1/3". */
-export function toText({ n, d }: Rational): string {
-  return d === 1n ? String(n) : `${n}/${d}`;
-}

@@ -110,7 +110,7 @@ const entries: Readonly<Record<string, Entry>> = {
   ),
 };
 
-export interface VerifierListing {
+interface VerifierListing {
   readonly name: string;
   readonly about: string;
   readonly options: readonly string[];

@@ -34,7 +34,7 @@ function relationOf(left: Expr, right: Expr): Relation {
 
 type Relation = Expr & { readonly kind: "relation" };
 
-export async function same(gold: Expr, answer: Expr, options: NumericOptions): Promise<Judgement> {
+async function same(gold: Expr, answer: Expr, options: NumericOptions): Promise<Judgement> {
   if (isScalar(gold) && isScalar(answer)) return sameScalar(gold, answer, options);
   if (gold.kind === "quantity" || answer.kind === "quantity") return sameQuantity(gold, answer, options);
   const [values, goldItems, answerItems] = [await chainValue(answer, options), itemsOf(gold), itemsOf(answer)];

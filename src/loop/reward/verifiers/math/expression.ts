@@ -77,7 +77,7 @@ export function symbolsOf(expr: Expr, into = new Set<string>()): Set<string> {
   return into;
 }
 
-export function childrenOf(expr: Expr): readonly Expr[] {
+function childrenOf(expr: Expr): readonly Expr[] {
   switch (expr.kind) {
     case "apply":
       return expr.args;

@@ -4,7 +4,7 @@
  */
 import { braced } from "./latex.ts";
 
-export interface Extracted {
+interface Extracted {
   readonly text: string;
   readonly from: "box" | "hashes" | "phrase" | "line" | "whole";
 }

@@ -13,7 +13,7 @@ export interface Answer {
 const INFINITY = symbolOf("PositiveInfinity");
 const NEGATIVE_INFINITY = apply("Negate", INFINITY);
 const REALS: Expr = { kind: "interval", low: NEGATIVE_INFINITY, high: INFINITY, openLow: true, openHigh: true };
-export const EMPTY: Expr = { kind: "set", items: [] };
+const EMPTY: Expr = { kind: "set", items: [] };
 const CONSTANT = new Set(["Pi", "ExponentialE", "ImaginaryUnit", "PositiveInfinity"]);
 const PARAMETER = "parameter";
 

@@ -12,7 +12,7 @@ import { contains, integerOf, numberOf, replaceSymbols, symbolsOf, type Expr } f
 export type Judgement = "equal" | "different" | "unknown";
 
 /** Decimals of MathJSON formulas at a number of digits. */
-export type Evaluate = (formulas: readonly Json[], precision: number) => Promise<readonly Decimals[]>;
+type Evaluate = (formulas: readonly Json[], precision: number) => Promise<readonly Decimals[]>;
 
 export interface NumericOptions {
   readonly evaluate: Evaluate;

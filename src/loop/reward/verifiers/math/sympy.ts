@@ -6,7 +6,7 @@ import { execFile } from "node:child_process";
 import { RewardError } from "../../../../errors.ts";
 import type { Formula, SecondEngine } from "./second.ts";
 
-export interface SympyOptions {
+interface SympyOptions {
   /** A Python that can import sympy. */
   readonly python?: string;
   readonly seconds?: number;

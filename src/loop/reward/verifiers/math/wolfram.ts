@@ -3,7 +3,7 @@ import { z } from "zod";
 import { RewardError, expected, messageOf } from "../../../../errors.ts";
 import type { SecondEngine } from "./second.ts";
 
-export interface WolframAlphaOptions {
+interface WolframAlphaOptions {
   /** The AppID of the user's account. */
   readonly key: string;
   readonly baseUrl?: string;
