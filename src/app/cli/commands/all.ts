@@ -10,11 +10,13 @@ import { registerPull } from "./pull.ts";
 import { registerQuickstart } from "./quickstart.ts";
 import { registerReport } from "./report.ts";
 import { registerTrain } from "./train.ts";
+import { registerVerify } from "./verify.ts";
 
 export function registerCommands(program: Command, services: CliServices): void {
   registerQuickstart(program, services);
   registerTrain(program, services);
   registerEval(program, services);
+  registerVerify(program, services);
   registerPull(program, services);
   registerChat(program, services);
   registerExport(program, services);

@@ -1,6 +1,7 @@
 /** Exact equality of two short texts after normalising; never a substring, never a list that contains the answer. */
 import { scored } from "../../../errors.ts";
 import { afterMarker, answerReward, type AnswerReward } from "../final-answer.ts";
+import { normaliseAnswer } from "./text.ts";
 
 interface ExactTextOptions {
   /** Key of the task's data that holds the right text; default "answer". */
@@ -13,22 +14,10 @@ interface ExactTextOptions {
 export function exactText({ gold = "answer", after }: ExactTextOptions = {}): AnswerReward {
   return answerReward((data) => {
     const wanted = data[gold];
-    if (typeof wanted !== "string" || normaliseText(wanted) === "") return { unscorable: `task data "${gold}" holds no text` };
+    if (typeof wanted !== "string" || normaliseAnswer(wanted) === "") return { unscorable: `task data "${gold}" holds no text` };
     return (answer) => {
-      const right = normaliseText(afterMarker(answer, after)) === normaliseText(wanted);
+      const right = normaliseAnswer(afterMarker(answer, after)) === normaliseAnswer(wanted);
       return right ? scored(1, `is ${wanted}`) : scored(0, `is not ${wanted}`);
     };
   });
-}
-
-/** NFKC, lower case, one space between words; without quotes, asterisks or a colon before it, or those, a full stop or ! behind it. */
-function normaliseText(text: string): string {
-  const flat = text.normalize("NFKC").toLowerCase().replace(/\s+/g, " ");
-  const before = /[\s"'`“”‘’*:]/u;
-  const behind = /[\s"'`“”‘’*.!]/u;
-  let start = 0;
-  let end = flat.length;
-  while (start < end && before.test(flat[start]!)) start++;
-  while (end > start && behind.test(flat[end - 1]!)) end--;
-  return flat.slice(start, end);
 }

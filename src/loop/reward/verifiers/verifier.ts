@@ -23,7 +23,7 @@ export interface Verifier {
   verify(input: VerifierInput): Promise<Verdict>;
 }
 
-export interface VerifierRewardOptions {
+interface VerifierRewardOptions {
   /** What the answer is held against; what it throws makes the task unscorable. */
   readonly gold: (task: Task) => Json;
   /** Where the answer is; default: the final answer of a finished episode, and an episode without one scores 0 with the reason. */
@@ -80,6 +80,9 @@ export function infrastructure(reason: string): Verdict {
 
 /** Text of others inside an explanation: one line, at most `limit` characters. */
 export function shown(text: string, limit = 80): string {
-  const flat = text.slice(0, limit * 4).replace(/[\s\p{C}]+/gu, " ").trim();
+  const flat = text
+    .slice(0, limit * 4)
+    .replace(/[\s\p{C}]+/gu, " ")
+    .trim();
   return flat.length > limit || text.length > limit * 4 ? `${flat.slice(0, limit)}…` : flat;
 }
