@@ -1,6 +1,5 @@
 /** A dataset of one's own: questions with tests. The reward runs each answer in the sandbox against them. */
-import { codeReward } from "../src/loop/reward/verifiers/code.ts";
-import { dataset, defineEnv, train, type Env, type Message, type Task } from "../src/index.ts";
+import { dataset, defineEnv, train, verifiers, type Env, type Message, type Task } from "../src/index.ts";
 
 const fence = "```";
 
@@ -9,7 +8,7 @@ export function programming(path: string): Env {
   return defineEnv({
     name: "programming",
     tasks: () => dataset(path, { needs: ["tests", "solution"], system: "Answer with one Python code block." }),
-    reward: codeReward({ language: "python", grade: "fraction", limits: { wallSeconds: 5 } }),
+    reward: verifiers.codeReward({ language: "python", grade: "fraction", limits: { wallSeconds: 5 } }),
     reference: ({ data }: Task): readonly Message[] => [
       { role: "assistant", content: `${fence}python\n${data["solution"] as string}\n${fence}` },
     ],

@@ -43,7 +43,12 @@ export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agr
 export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";
 
 export * from "./algo/index.ts";
-export { dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
+export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
 export type * from "./env/kit.ts";
+
+export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";
+export type * from "./compute/sandbox/sandbox.ts";
+/** Verifiers, also `flywheel/verifiers`. */
+export * as verifiers from "./loop/reward/verifiers/index.ts";
 
 export { rng, uniform } from "./random.ts";

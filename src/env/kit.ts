@@ -5,4 +5,5 @@ export { dataset, tasksFrom, type DatasetOptions } from "../loop/prompt/dataset.
 export { gated, weighted } from "../loop/reward/compose.ts";
 export { exactText } from "../loop/reward/verifiers/exact-text.ts";
 export { number } from "../loop/reward/verifiers/number.ts";
+export { codeTool } from "./tools/code.ts";
 export { desk } from "./desk.ts";

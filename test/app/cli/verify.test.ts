@@ -120,7 +120,11 @@ test("the rollouts of a run folder, against a key of the task's data", async () 
     "plan.json": "{}",
     "metrics.jsonl": "",
     "ledger.jsonl": `${encodeEntry({ step: 1, tasks: ["t"], rollouts: ["a", "b", "c"], version: 1 })}\n`,
-    "trajectories/step-000001.jsonl": `${rollout("a", "0.5", "answer")}\n${rollout("b", "0.6", "answer")}\n${rollout("c", "0.5", "truncated")}\n`,
+    "trajectories/step-000001.jsonl": `${[
+      rollout("a", "0.5", "answer"),
+      rollout("b", "0.6", "answer"),
+      rollout("c", "0.5", "truncated"),
+    ].join("\n")}\n`,
   };
   for (const [name, text] of Object.entries(files)) writeFileSync(join(run, name), text);
   const { code, out } = await runFlywheel(["verify", run, "-V", "math", "--json"]);

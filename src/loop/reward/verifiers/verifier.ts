@@ -23,7 +23,7 @@ export interface Verifier {
   verify(input: VerifierInput): Promise<Verdict>;
 }
 
-interface VerifierRewardOptions {
+export interface VerifierRewardOptions {
   /** What the answer is held against; what it throws makes the task unscorable. */
   readonly gold: (task: Task) => Json;
   /** Where the answer is; default: the final answer of a finished episode, and an episode without one scores 0 with the reason. */
