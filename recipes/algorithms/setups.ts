@@ -37,9 +37,9 @@ export const setups: Readonly<Record<string, Setup>> = {
   gigpo: groups(),
   "online-dpo": groups({}, 1e-3),
   sft: given({}, 5e-4),
-  dpo: given({}, 5e-4),
-  kto: given({}, 1e-3),
-  orpo: given({}, 5e-4),
-  simpo: given({ beta: 2, gamma: 0.5 }, 2e-4),
+  dpo: given({}, 1e-4),
+  kto: given({}, 3e-4),
+  orpo: given({}, 2e-4),
+  simpo: given({ beta: 2, gamma: 0.5 }, 1e-4),
   "reward-model": given({}, 1e-3),
 };
