@@ -47,6 +47,8 @@ export class WorkerPool {
     this.source = `
       const { parentPort, workerData: paths } = require("node:worker_threads");
       const { pathToFileURL } = require("node:url");
+      // Libraries print; reading their output here would keep the process from ending.
+      for (const stream of [process.stdout, process.stderr]) stream.write = () => true;
       const load = (name) => import(pathToFileURL(paths[name]).href);
       ${source}
       parentPort.on("message", async (request) => {
@@ -101,10 +103,8 @@ export class WorkerPool {
   private start(): Slot {
     this.started++;
     const resourceLimits = { maxOldGenerationSizeMb: this.heapMb, stackSizeMb: 4 };
-    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits, stdout: true, stderr: true });
+    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits });
     worker.unref();
-    worker.stdout.resume();
-    worker.stderr.resume();
     const ready = reply(worker, START_SECONDS).then(() => undefined);
     ready.catch(() => undefined);
     return { worker, ready };
