@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import { messageOf } from "../../../errors.ts";
+import { RewardError, messageOf } from "../../../errors.ts";
 import type { Json } from "../../../types.ts";
 
 /** Time or memory was not enough; only the work that needed it is lost. */
@@ -60,13 +60,18 @@ export class WorkerPool {
     this.heapMb = heapMb;
   }
 
-  /** Rejects with `WorkerLimitError`, with an Error that the work threw, or with the signal's reason after an abort. */
+  /**
+   * Rejects with `WorkerLimitError`, with an Error that the work threw, with a `RewardError` where no worker could be started, or with the
+   * signal's reason after an abort.
+   */
   async run(request: Json, { seconds, signal }: RunOptions): Promise<{ readonly value: Json; readonly milliseconds: number }> {
     signal?.throwIfAborted();
     const slot = await this.take();
     let alive = true;
     try {
-      await slot.ready;
+      await slot.ready.catch((cause: unknown) => {
+        throw new RewardError(`the worker did not start: ${messageOf(cause)}`);
+      });
       signal?.throwIfAborted();
       const began = performance.now();
       const answer = reply(slot.worker, seconds, signal);
@@ -103,7 +108,7 @@ export class WorkerPool {
   private start(): Slot {
     this.started++;
     const resourceLimits = { maxOldGenerationSizeMb: this.heapMb, stackSizeMb: 4 };
-    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits });
+    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits, execArgv: [] });
     worker.unref();
     const ready = reply(worker, START_SECONDS).then(() => undefined);
     ready.catch(() => undefined);
