@@ -31,6 +31,17 @@ const entries: Readonly<Record<string, Entry>> = {
     { minWords: whole, least: whole, credit: z.enum(["fraction", "all"]).exactOptional() },
     async (options) => (await import("./citations.ts")).citations(options),
   ),
+  code: entry(
+    "programs by unit tests, in the sandbox",
+    {
+      language: z.enum(["python", "javascript", "typescript"]),
+      module: z.string().exactOptional(),
+      modules: z.array(z.string()).exactOptional(),
+      framework: z.enum(["plain", "pytest", "node:test"]).exactOptional(),
+      grade: z.enum(["all", "fraction"]).exactOptional(),
+    },
+    async (options) => (await import("./code.ts")).codeVerifier(options),
+  ),
   graph: entry(
     "RDF triples (F1), SHACL conformance, SPARQL answers",
     { mode: z.enum(["triples", "shacl", "sparql"]).exactOptional(), seconds },
@@ -58,6 +69,11 @@ const entries: Readonly<Record<string, Entry>> = {
     "JSON that satisfies a schema",
     { schema: (z.record(z.string(), z.json()) as z.ZodType<JsonObject>).exactOptional(), find: z.enum(["whole", "last"]).exactOptional() },
     async (options) => (await import("./json-schema.ts")).jsonSchema(options),
+  ),
+  lean: entry(
+    "Lean 4 proofs, with a toolchain of this machine",
+    { lean: z.string().exactOptional(), libraries: z.array(z.string()).exactOptional(), axioms: z.array(z.string()).exactOptional() },
+    async (options) => (await import("./lean.ts")).leanVerifier(options),
   ),
   length: entry(
     "penalty for too short or too long",

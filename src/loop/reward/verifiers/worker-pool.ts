@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
-import { messageOf } from "../../../errors.ts";
+import { RewardError, messageOf } from "../../../errors.ts";
 import type { Json } from "../../../types.ts";
 
 /** Time or memory was not enough; only the work that needed it is lost. */
@@ -47,6 +47,8 @@ export class WorkerPool {
     this.source = `
       const { parentPort, workerData: paths } = require("node:worker_threads");
       const { pathToFileURL } = require("node:url");
+      // Libraries print; reading their output here would keep the process from ending.
+      for (const stream of [process.stdout, process.stderr]) stream.write = () => true;
       const load = (name) => import(pathToFileURL(paths[name]).href);
       ${source}
       parentPort.on("message", async (request) => {
@@ -58,13 +60,18 @@ export class WorkerPool {
     this.heapMb = heapMb;
   }
 
-  /** Rejects with `WorkerLimitError`, with an Error that the work threw, or with the signal's reason after an abort. */
+  /**
+   * Rejects with `WorkerLimitError`, with an Error that the work threw, with a `RewardError` where no worker could be started, or with the
+   * signal's reason after an abort.
+   */
   async run(request: Json, { seconds, signal }: RunOptions): Promise<{ readonly value: Json; readonly milliseconds: number }> {
     signal?.throwIfAborted();
     const slot = await this.take();
     let alive = true;
     try {
-      await slot.ready;
+      await slot.ready.catch((cause: unknown) => {
+        throw new RewardError(`the worker did not start: ${messageOf(cause)}`);
+      });
       signal?.throwIfAborted();
       const began = performance.now();
       const answer = reply(slot.worker, seconds, signal);
@@ -101,10 +108,8 @@ export class WorkerPool {
   private start(): Slot {
     this.started++;
     const resourceLimits = { maxOldGenerationSizeMb: this.heapMb, stackSizeMb: 4 };
-    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits, stdout: true, stderr: true });
+    const worker = new Worker(this.source, { eval: true, workerData: this.paths, resourceLimits, execArgv: [] });
     worker.unref();
-    worker.stdout.resume();
-    worker.stderr.resume();
     const ready = reply(worker, START_SECONDS).then(() => undefined);
     ready.catch(() => undefined);
     return { worker, ready };
