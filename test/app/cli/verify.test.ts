@@ -52,7 +52,7 @@ test("options are read strictly, and --accept sets the least score", async () =>
     expect.stringMatching(/verifier citations: Unrecognized key: "leest"; options are minWords, least, credit/),
   ]);
   const wrong = await runFlywheel(["verify", path, "-V", "guess"]);
-  expect(wrong.err).toContain("verifier: expected one of citations, graph, judge, json-schema");
+  expect(wrong.err).toContain("verifier: expected one of citations, code, graph, judge, json-schema, lean");
 });
 
 test("a file that cannot be graded is refused with what is wrong", async () => {
