@@ -2,6 +2,7 @@
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
 import { desk } from "./desk.ts";
+import { lock, type LockOptions } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
 type EnvFactory = (options: JsonObject) => Env;
@@ -10,6 +11,10 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   desk: (options) => {
     refuseUnknown("desk", options, ["seed"]);
     return desk({ seed: wholeOf(options, "seed", 0) });
+  },
+  lock: (options) => {
+    refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
+    return lock(options as LockOptions);
   },
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);
