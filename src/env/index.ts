@@ -2,7 +2,7 @@
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
 import { desk } from "./desk.ts";
-import { lock, type LockOptions } from "./lock.ts";
+import { lock } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
 type EnvFactory = (options: JsonObject) => Env;
@@ -14,7 +14,7 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   },
   lock: (options) => {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
-    return lock(options as LockOptions);
+    return lock(options);
   },
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);

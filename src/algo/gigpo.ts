@@ -1,0 +1,55 @@
+/**
+ * GiGPO (Feng et al. 2025, arXiv:2505.10978): GRPO's comparison of a sample with its group, plus each turn beside the turns that began
+ * in the same state. No critic, no further samples. Defaults are the paper's: gamma 0.95, both parts of weight 1. Deviations: a turn
+ * alone in its state gets 0, the deviation carries no epsilon, states are equal only where they are the same, and turns of cut
+ * episodes are compared with none, because what would have followed them is not known.
+ */
+import { oneOf, real } from "../config-fields.ts";
+import { stateAdvantages, stateNames, statesOf, type StateName, type StepNumbers } from "../loop/advantage/states.ts";
+import { isTerminal, plusTurns, returnsOf, turnRewards, turnSpans } from "../loop/advantage/turns.ts";
+import type { Scored } from "../types.ts";
+import { defineAlgorithm } from "./define.ts";
+import { grpo } from "./grpo.ts";
+
+const { name: _, ...ofGrpo } = grpo.config.shape;
+
+export const gigpo = defineAlgorithm({
+  name: "gigpo",
+  paper: "arXiv:2505.10978",
+  config: {
+    ...ofGrpo,
+    gamma: real({ min: 0, max: 1 }, 0.95, "discount of what follows a turn, for comparing turns of one state"),
+    stepWeight: real({ min: 0, max: 100 }, 1, "weight of a turn beside its state; a sample beside its group has weight 1"),
+    state: oneOf(stateNames, "observation", "what makes states the same: the last observation, or all that was said before"),
+  },
+  refuse: ({ gamma, stepWeight, state: _state, ...settings }) => [
+    ...grpo.refuse(settings),
+    ...(stepWeight === 0 && gamma !== 0.95
+      ? ["algo.stepWeight and algo.gamma: gamma discounts what stepWeight 0 leaves out; raise stepWeight or leave gamma out"]
+      : []),
+  ],
+  build: ({ gamma, stepWeight, state, ...settings }) => {
+    const outcome = grpo(settings);
+    const { kind: _kind, name: _name, paper: _paper, settings: _settings, ...update } = outcome;
+    return {
+      ...update,
+      credit: (groups, context) =>
+        outcome.credit(groups, context).map((credits, g) => {
+          const steps = groups[g]!.members.map((member) => stepsOf(member, { gamma, state }));
+          const ofSteps = stateAdvantages(steps, settings.scale);
+          return credits.map((own, i) => {
+            if (own === null) return null;
+            const turns_T = turnSpans(own.trajectory).map((_span, t) => stepWeight * (ofSteps[i]![t] ?? 0));
+            return plusTurns(own, 1, turns_T);
+          });
+        }),
+    };
+  },
+});
+
+/** Each turn's state and discounted return; none for a sample that was cut or not scored, whose returns nobody knows. */
+function stepsOf({ trajectory, verdict }: Scored, { gamma, state }: { gamma: number; state: StateName }): StepNumbers {
+  if (verdict.type !== "scored" || !isTerminal(trajectory)) return { states_T: [], numbers_T: [] };
+  const numbers_T = returnsOf(turnRewards(trajectory, verdict.score), { gamma, valueAfter: 0 });
+  return { states_T: statesOf(trajectory, state), numbers_T };
+}
