@@ -13,8 +13,8 @@ interface Definition<Name extends string, Shape extends z.ZodRawShape, Made> {
   readonly paper: string;
   /** Each with a default: fields of config-fields.ts. */
   readonly config: Shape;
-  /** Combinations that make no sense, each as "algo.a and algo.b: what is wrong; what to do". */
-  readonly refuse?: (settings: Settings<Shape>) => readonly string[];
+  /** Combinations that make no sense, each as "algo.a and algo.b: what is wrong; what to do"; `defaults` tell what was changed. */
+  readonly refuse?: (settings: Settings<Shape>, defaults: Settings<Shape>) => readonly string[];
   readonly build: (settings: Settings<Shape>) => Omit<Made, "kind" | "name" | "paper" | "settings">;
 }
 
@@ -31,6 +31,7 @@ function define<Name extends string, Shape extends z.ZodRawShape, Made>(
   { name, paper, config, refuse = () => [], build }: Definition<Name, Shape, Made>,
 ): AlgorithmFactory<Name, Shape, Made> {
   const schema = z.strictObject(config);
+  const contradictions = (settings: Settings<Shape>): readonly string[] => refuse(settings, schema.parse({}));
   const make = (options: Partial<z.input<z.ZodObject<Shape>>> = {}): Made => {
     const parsed = schema.safeParse(options, { reportInput: true });
     if (!parsed.success) {
@@ -38,12 +39,12 @@ function define<Name extends string, Shape extends z.ZodRawShape, Made>(
       throw new ConfigError(`${["algo", ...path].join(".")}: ${message}`);
     }
     const settings = parsed.data as Settings<Shape>;
-    const [problem] = refuse(settings);
+    const [problem] = contradictions(settings);
     if (problem !== undefined) throw new ConfigError(problem);
     return { kind, name, paper, settings: JSON.parse(JSON.stringify(settings)) as JsonObject, ...build(settings) } as Made;
   };
   const named = z.strictObject({ name: z.literal(name), ...config });
-  return Object.assign(make, { id: name, config: named, refuse });
+  return Object.assign(make, { id: name, config: named, refuse: contradictions });
 }
 
 /** An algorithm that learns from its own samples. Throws a ConfigError for settings that are wrong or contradict each other. */

@@ -5,46 +5,57 @@
  * episodes are compared with none, because what would have followed them is not known.
  */
 import { oneOf, real } from "../config-fields.ts";
+import { groupAdvantages } from "../loop/advantage/group.ts";
+import { broadcastGroups, rewardsOf } from "../loop/advantage/outcome.ts";
 import { stateAdvantages, stateNames, statesOf, type StateName, type StepNumbers } from "../loop/advantage/states.ts";
 import { isTerminal, plusTurns, returnsOf, turnRewards, turnSpans } from "../loop/advantage/turns.ts";
+import { clippedSurrogate } from "../loop/loss/surrogate.ts";
 import type { Scored } from "../types.ts";
 import { defineAlgorithm } from "./define.ts";
-import { grpo } from "./grpo.ts";
-
-const { name: _, ...ofGrpo } = grpo.config.shape;
+import { policyAlgorithm } from "./policy.ts";
+import { refusals } from "./refusals.ts";
+import { clipTo, correction, dualClip, epochs, groupOf, klInLoss, reductions, scaling, stability, truncation } from "./settings.ts";
 
 export const gigpo = defineAlgorithm({
   name: "gigpo",
   paper: "arXiv:2505.10978",
   config: {
-    ...ofGrpo,
+    ...groupOf(8),
     gamma: real({ min: 0, max: 1 }, 0.95, "discount of what follows a turn, for comparing turns of one state"),
     stepWeight: real({ min: 0, max: 100 }, 1, "weight of a turn beside its state; a sample beside its group has weight 1"),
     state: oneOf(stateNames, "observation", "what makes states the same: the last observation, or all that was said before"),
+    ...scaling,
+    ...clipTo(0.2, 0.2),
+    ...dualClip,
+    ...klInLoss(0, "k3"),
+    reduction: reductions("token-mean"),
+    ...truncation,
+    ...epochs,
+    ...stability,
+    ...correction,
   },
-  refuse: ({ gamma, stepWeight, state: _state, ...settings }) => [
-    ...grpo.refuse(settings),
-    ...(stepWeight === 0 && gamma !== 0.95
-      ? ["algo.stepWeight and algo.gamma: gamma discounts what stepWeight 0 leaves out; raise stepWeight or leave gamma out"]
-      : []),
+  refuse: (settings, defaults) => [
+    ...refusals(settings, defaults),
+    ...(["gamma", "state"] as const)
+      .filter((key) => settings.stepWeight === 0 && settings[key] !== defaults[key])
+      .map((key) => `algo.stepWeight and algo.${key}: ${key} does nothing while stepWeight is 0; raise it, or leave ${key} out`),
   ],
-  build: ({ gamma, stepWeight, state, ...settings }) => {
-    const outcome = grpo(settings);
-    const { kind: _kind, name: _name, paper: _paper, settings: _settings, ...update } = outcome;
-    return {
-      ...update,
-      credit: (groups, context) =>
-        outcome.credit(groups, context).map((credits, g) => {
-          const steps = groups[g]!.members.map((member) => stepsOf(member, { gamma, state }));
-          const ofSteps = stateAdvantages(steps, settings.scale);
+  build: (settings) =>
+    policyAlgorithm(settings, {
+      surrogate: clippedSurrogate({ low: settings.clipLow, high: settings.clipHigh, dual: settings.dualClip }),
+      credit: (groups) => {
+        const { scale, stepWeight } = settings;
+        const outcomes = broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, scale)));
+        return outcomes.map((credits, g) => {
+          const ofSteps_G_T = stateAdvantages(groups[g]!.members.map((member) => stepsOf(member, settings)), scale);
           return credits.map((own, i) => {
             if (own === null) return null;
-            const turns_T = turnSpans(own.trajectory).map((_span, t) => stepWeight * (ofSteps[i]![t] ?? 0));
+            const turns_T = turnSpans(own.trajectory).map((_span, t) => stepWeight * (ofSteps_G_T[i]![t] ?? 0));
             return plusTurns(own, 1, turns_T);
           });
-        }),
-    };
-  },
+        });
+      },
+    }),
 });
 
 /** Each turn's state and discounted return; none for a sample that was cut or not scored, whose returns nobody knows. */

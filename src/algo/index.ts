@@ -1,6 +1,43 @@
-/** The algorithms: for `import … from "flywheel/algo"`. */
+/** The algorithms and the parts that they are made of: for `import … from "flywheel/algo"`. */
 export { defineAlgorithm, defineOffline, type AlgorithmFactory } from "./define.ts";
+export { cispo } from "./cispo.ts";
+export { dapo } from "./dapo.ts";
+export { dpo } from "./dpo.ts";
+export { dppo } from "./dppo.ts";
+export { drGrpo } from "./dr-grpo.ts";
 export { gigpo } from "./gigpo.ts";
 export { grpo } from "./grpo.ts";
+export { gspo } from "./gspo.ts";
+export { kto } from "./kto.ts";
+export { maxrl } from "./maxrl.ts";
+export { onlineDpo } from "./online-dpo.ts";
+export { orpo } from "./orpo.ts";
+export { ppo } from "./ppo.ts";
 export { processGrpo } from "./process-grpo.ts";
+export { processRewardModel } from "./process-reward-model.ts";
+export { reinforce } from "./reinforce.ts";
+export { reinforcePlusPlus } from "./reinforce-plus-plus.ts";
+export { reinforcePlusPlusBaseline } from "./reinforce-plus-plus-baseline.ts";
+export { remax } from "./remax.ts";
+export { rewardModel } from "./reward-model.ts";
+export { rloo } from "./rloo.ts";
 export { sft } from "./sft.ts";
+export { simpo } from "./simpo.ts";
+export { trpo } from "./trpo.ts";
+export { turnPpo } from "./turn-ppo.ts";
+
+export { flag, oneOf, real, whole } from "../config-fields.ts";
+export { batchCentred, leaveOneOut, lengthWeighted, meanScaled } from "../loop/advantage/baselines.ts";
+export { gae } from "../loop/advantage/gae.ts";
+export { groupAdvantages } from "../loop/advantage/group.ts";
+export { broadcastGroups, rewardsOf, type PerMember } from "../loop/advantage/outcome.ts";
+export { tokenReturns } from "../loop/advantage/token-returns.ts";
+export { whitened } from "../loop/advantage/whiten.ts";
+export { offPolicyMask, samplerCorrection } from "../loop/loss/correction.ts";
+export { covariancePenalty } from "../loop/loss/covariance.ts";
+export { entropyBonus } from "../loop/loss/entropy.ts";
+export { klToReference } from "../loop/loss/kl.ts";
+export { policyLoss, type TokenPart } from "../loop/loss/policy-loss.ts";
+export { clippedSurrogate, clippedWeight, divergenceMasked, policyGradient } from "../loop/loss/surrogate.ts";
+export { policyAlgorithm, type PolicySettings } from "./policy.ts";
+export { sampledRates } from "./settings.ts";

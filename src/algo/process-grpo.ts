@@ -5,15 +5,19 @@
  * can be outvoted. Defaults are the paper's. Deviation: its deviation carries no epsilon.
  */
 import { oneOf, real } from "../config-fields.ts";
+import { PolicyError, expected } from "../errors.ts";
+import { groupAdvantages } from "../loop/advantage/group.ts";
+import { broadcastGroups, rewardsOf } from "../loop/advantage/outcome.ts";
 import { stateAdvantages, statesOf, type StepNumbers } from "../loop/advantage/states.ts";
 import { stepRewardForms, stepRewards, type StepRewardForm } from "../loop/advantage/step-rewards.ts";
 import { plusTurns, returnsOf, turnSpans } from "../loop/advantage/turns.ts";
-import { PolicyError, expected } from "../errors.ts";
+import { clippedSurrogate } from "../loop/loss/surrogate.ts";
 import type { CreditContext, Scored } from "../types.ts";
 import { defineAlgorithm } from "./define.ts";
-import { grpo } from "./grpo.ts";
+import { policyAlgorithm } from "./policy.ts";
+import { refusals } from "./refusals.ts";
+import { clipTo, correction, dualClip, epochs, groupOf, klInLoss, reductions, scaling, stability, truncation } from "./settings.ts";
 
-const { name: _, ...ofGrpo } = grpo.config.shape;
 const baselines = ["group", "turn", "state"] as const;
 type Baseline = (typeof baselines)[number];
 
@@ -21,34 +25,42 @@ export const processGrpo = defineAlgorithm({
   name: "process-grpo",
   paper: "arXiv:2402.03300",
   config: {
-    ...ofGrpo,
+    ...groupOf(8),
     stepReward: oneOf(stepRewardForms, "score", "what is made of the process reward model's scores"),
     baseline: oneOf(baselines, "group", "with which steps of the group a step is compared: all, those of its turn, or of its state"),
     gamma: real({ min: 0, max: 1 }, 1, "discount of the step rewards that follow a turn; with differences it is what lambda is to GAE"),
     outcomeWeight: real({ min: 0, max: 100 }, 0, "weight of the sample's own score beside its group"),
+    ...scaling,
+    ...clipTo(0.2, 0.2),
+    ...dualClip,
+    ...klInLoss(0, "k3"),
+    reduction: reductions("token-mean"),
+    ...truncation,
+    ...epochs,
+    ...stability,
+    ...correction,
   },
-  refuse: ({ stepReward, baseline: _baseline, gamma: _gamma, outcomeWeight, ...settings }) => [
-    ...grpo.refuse(settings),
-    ...(stepReward === "redistributed" && outcomeWeight > 0
+  refuse: (settings, defaults) => [
+    ...refusals(settings, defaults),
+    ...(settings.stepReward === "redistributed" && settings.outcomeWeight > 0
       ? ["algo.stepReward and algo.outcomeWeight: redistributed rewards add up to the outcome, which would count twice; set outcomeWeight to 0"]
       : []),
   ],
-  build: ({ stepReward, baseline, gamma, outcomeWeight, ...settings }) => {
-    const outcome = grpo(settings);
-    const { kind: _kind, name: _name, paper: _paper, settings: _settings, needs = [], ...update } = outcome;
-    return {
-      ...update,
-      needs: [...needs, "turnScores"],
-      credit: (groups, context) =>
-        outcome.credit(groups, context).map((credits, g) => {
+  build: (settings) =>
+    policyAlgorithm(settings, {
+      needs: ["turnScores"],
+      surrogate: clippedSurrogate({ low: settings.clipLow, high: settings.clipHigh, dual: settings.dualClip }),
+      credit: (groups, context) => {
+        const { scale, gamma, outcomeWeight } = settings;
+        const outcomes = broadcastGroups(groups, rewardsOf(groups).map((rewards_G) => groupAdvantages(rewards_G, scale)));
+        return outcomes.map((credits, g) => {
           const { members } = groups[g]!;
           const before = meanFirst(members, context);
-          const steps = members.map((member) => stepsOf(member, context, { stepReward, baseline, before }));
-          const normalised = stateAdvantages(steps, settings.scale);
-          return credits.map((own, i) => own && plusTurns(own, outcomeWeight, returnsOf(normalised[i]!, { gamma, valueAfter: 0 })));
-        }),
-    };
-  },
+          const rewards_G_T = stateAdvantages(members.map((member) => stepsOf(member, context, { ...settings, before })), scale);
+          return credits.map((own, i) => own && plusTurns(own, outcomeWeight, returnsOf(rewards_G_T[i]!, { gamma, valueAfter: 0 })));
+        });
+      },
+    }),
 });
 
 interface StepSettings {

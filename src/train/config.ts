@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { algorithms, openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { JsonObject } from "../types.ts";
+import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import { listOf, namedOptions, oneOf, real, show, text, whole } from "../config-fields.ts";
 import { fingerprint } from "./record/fingerprint.ts";
 
@@ -40,6 +40,8 @@ const rollout = z.strictObject({
   temperature: real({ above: 0, max: 10 }, 1, "sampling temperature"),
   concurrency: whole({ min: 1, max: 65_536 }, 64, "episodes that run at the same time"),
   deadlineSeconds: real({ above: 0, max: 86_400 }, 300, "longest time of one episode"),
+  /** Lockstep makes a run with asynchronous tools repeatable to the last bit; each turn then waits for the slowest tool. */
+  pace: oneOf(["free", "lockstep"], "free", "whether turns wait for those of all running episodes"),
 });
 
 /** AdamW as in TRL and transformers (0.9, 0.999, 1e-8, no decay, clip at 1). */
@@ -62,7 +64,14 @@ const train = z.strictObject({
   checkpointEvery: whole({ min: 1, max: 999_999 }, 10, "steps between checkpoints"),
   evalEvery: whole({ min: 0, max: 999_999 }, 10, "steps between held-out evaluations; 0 turns them off"),
   evalTasks: whole({ min: 1, max: 1_000_000 }, 64, "held-out tasks of one evaluation (all, if there are fewer)"),
+  /** Offline runs: the last examples of `data`, which are evaluated at `evalEvery` and never trained on. */
+  evalRows: whole({ min: 0, max: 1_000_000 }, 0, "examples kept for evaluation, from the end of the data"),
   keepCheckpoints: whole({ min: 1, max: 10_000 }, 2, "newest checkpoints kept, besides the best"),
+  /** Signs: entropy, repetition, length, growth of KL (src/train/collapse.ts). */
+  onCollapse: oneOf(["warn", "stop", "rollback"], "warn", "what is done when the policy falls apart"),
+  resetReferenceEvery: whole({ min: 0, max: 999_999 }, 0, "steps after which the reference becomes the policy as it is; 0 never"),
+  /** OpenRLHF's moving average keeps 0.992. */
+  referenceDecay: real({ min: 0, below: 1 }, 0, "share that a moving-average reference keeps at each step; 0 turns it off"),
 });
 
 const inputSchema = z.strictObject({
@@ -77,19 +86,28 @@ const inputSchema = z.strictObject({
     z.discriminatedUnion("adapter", [lora, full], { error: (issue) => choiceProblem(issue.input, "adapter", ["lora", "full"]) }),
   ),
   env: namedOptions("which environment, with its own options").optional(),
-  /** Dialogues for supervised fine-tuning: a JSONL file of `{"messages": [...], "tools": [...]}`. */
-  data: text(/\S/, "a JSONL file of dialogues", "what sft trains on").optional(),
+  /** Examples that are trained on: dialogues, pairs, labelled answers or labelled steps, as the algorithm says. */
+  data: text(/\S/, "a JSONL file of examples", "what offline algorithms train on").optional(),
   algo: algo,
   rollout: rollout.prefault({}),
   optim: optim.prefault({}),
   train: train.prefault({}),
 });
 
+/** An algorithm that was handed in has its settings already; the configuration may say its name. */
+function ownAlgo({ name }: Algorithm) {
+  return z.strictObject({ name: oneOf([name], name, "the algorithm that was handed in") }).prefault({});
+}
+
+type Input = z.input<typeof inputSchema>;
 type Resolved = z.output<typeof inputSchema>;
-/** What a person writes; everything with a default may be left out. */
-export type TrainConfigInput = z.input<typeof inputSchema>;
+/** What a person writes; everything with a default may be left out, and `algo` where an algorithm is handed in. */
+export type TrainConfigInput = Omit<Input, "algo"> & { readonly algo?: Input["algo"] | { readonly name: string } };
 /** What runs: every default filled in. It is plain JSON, and `planHash` covers each key of it. */
-export type TrainConfig = Omit<Resolved, "optim"> & { readonly optim: Resolved["optim"] & { readonly learningRate: number } };
+export type TrainConfig = Omit<Resolved, "optim" | "algo"> & {
+  readonly algo: JsonObject & { readonly name: string };
+  readonly optim: Resolved["optim"] & { readonly learningRate: number };
+};
 
 const SECTIONS: Readonly<Record<string, readonly string[]>> = {
   "": Object.keys(inputSchema.shape),
@@ -101,16 +119,26 @@ const SECTIONS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Checks and completes a configuration. Throws a ConfigError that lists every problem on one line. */
-export function parseTrainConfig(input: unknown): TrainConfig {
-  const parsed = inputSchema.safeParse(input, { reportInput: true });
-  const problems = parsed.success ? crossChecks(parsed.data) : parsed.error.issues.flatMap((issue) => explain(issue));
-  if (problems.length === 1) throw new ConfigError(problems[0] ?? "");
-  if (problems.length > 1)
-    throw new ConfigError(
-      `${problems.length} problems in the configuration: ${problems.map((problem, i) => `(${i + 1}) ${problem}`).join(" ")}`,
-    );
-  const config = parsed.data as Resolved;
-  return { ...config, optim: { ...config.optim, learningRate: config.optim.learningRate ?? defaultLearningRate(config) } };
+export function parseTrainConfig(input: unknown, { algorithm: own }: { readonly algorithm?: Algorithm } = {}): TrainConfig {
+  const schema = own === undefined ? inputSchema : inputSchema.extend({ algo: ownAlgo(own) });
+  const parsed = schema.safeParse(input, { reportInput: true });
+  if (!parsed.success) throw refused(parsed.error.issues.flatMap((issue) => explain(issue)));
+  const config = parsed.data as Omit<Resolved, "algo"> & { readonly algo: JsonObject & { readonly name: string } };
+  const settings = own === undefined ? refusals(config.algo) : [];
+  if (settings.length > 0) throw refused(settings);
+  const algorithm = own ?? openAlgorithm(config.algo);
+  const problems = crossChecks(config, algorithm);
+  if (problems.length > 0) throw refused(problems);
+  return {
+    ...config,
+    algo: own === undefined ? config.algo : { ...own.settings, name: own.name },
+    optim: { ...config.optim, learningRate: config.optim.learningRate ?? algorithm.learningRate[config.model.adapter] },
+  };
+}
+
+function refused(problems: readonly string[]): ConfigError {
+  const all = problems.map((problem, i) => `(${i + 1}) ${problem}`).join(" ");
+  return new ConfigError(problems.length === 1 ? problems[0]! : `${problems.length} problems in the configuration: ${all}`);
 }
 
 /** Hash of a resolved configuration; a run is resumed only under the hash it was started with. */
@@ -123,15 +151,62 @@ export function configJson(config: TrainConfig): JsonObject {
   return JSON.parse(JSON.stringify(config)) as JsonObject;
 }
 
-function defaultLearningRate({ algo, model: { adapter } }: Resolved): number {
-  return openAlgorithm(algo).learningRate[adapter];
+/** What the algorithm's own file refuses. */
+function refusals({ name, ...settings }: JsonObject & { readonly name: string }): readonly string[] {
+  const refuse = algorithms.find(({ id }) => id === name)!.refuse as (settings: object) => readonly string[];
+  return refuse(settings);
 }
 
-function crossChecks({ algo: { name, ...settings }, optim: { warmupSteps }, train: { steps } }: Resolved): string[] {
-  const refuse = algorithms.find(({ id }) => id === name)!.refuse as (settings: object) => readonly string[];
-  const want = `fewer than train.steps (${steps})`;
-  const late = expected("optim.warmupSteps", want, String(warmupSteps), "the full learning rate would never be reached");
-  return [...refuse(settings), ...(warmupSteps < steps ? [] : [late])];
+/** Keys that are right alone and make no sense together. */
+function crossChecks(
+  { model, optim: given, train }: Omit<Resolved, "algo">,
+  algorithm: Algorithm | OfflineAlgorithm,
+): string[] {
+  const { steps, resetReferenceEvery, referenceDecay } = train;
+  const { warmupSteps } = given;
+  const problems: string[] = [];
+  const refuse = (...parts: Parameters<typeof expected>): void => void problems.push(expected(...parts));
+  if (warmupSteps >= steps) {
+    const remedy = "the full learning rate would never be reached";
+    refuse("optim.warmupSteps", `fewer than train.steps (${steps})`, String(warmupSteps), remedy);
+  }
+  const { name } = algorithm;
+  const sampled = algorithm.kind === "sampled";
+  const { critic, trustRegion } = sampled ? algorithm : {};
+  const beside = critic !== undefined ? "critic" : trustRegion !== undefined ? "line search" : null;
+  if (beside !== null && model.adapter === "full") {
+    const want = `"lora" with algo.name ${name}, whose ${beside} is an adapter on the same base`;
+    refuse("model.adapter", want, '"full"', 'set model.adapter to "lora"');
+  }
+  if (critic !== undefined && critic.warmupSteps >= steps) {
+    const remedy = "the policy would never be trained";
+    refuse("algo.criticWarmupSteps", `fewer than train.steps (${steps})`, String(critic.warmupSteps), remedy);
+  }
+  if (sampled && train.evalRows > 0) {
+    const want = `nothing with ${name}, whose evaluation samples held-out tasks`;
+    refuse("train.evalRows", want, String(train.evalRows), "leave it out; see train.evalTasks");
+  }
+  if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
+    refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
+  if (trustRegion !== undefined) problems.push(...unusedOptim(given, name));
+  const moving = [["resetReferenceEvery", resetReferenceEvery], ["referenceDecay", referenceDecay]] as const;
+  const hasReference = sampled && algorithm.needs?.includes("reference") === true;
+  for (const [key, value] of moving.filter(([, value]) => value > 0)) {
+    const remedy = sampled ? "give the algorithm its KL term, or leave the key out" : "leave it out";
+    if (!hasReference) refuse(`train.${key}`, `0 with algo.name ${name}, which has no reference to move`, String(value), remedy);
+  }
+  if (resetReferenceEvery > 0 && referenceDecay > 0) {
+    refuse("train.resetReferenceEvery and train.referenceDecay", "one of them to be 0", `${resetReferenceEvery} and ${referenceDecay}`);
+  }
+  return problems;
+}
+
+/** Keys of AdamW that are not as they are by default; a trust region takes its own step. */
+function unusedOptim(given: Resolved["optim"], name: string): string[] {
+  const usual: Readonly<Record<string, unknown>> = optim.parse({});
+  return Object.entries(given).flatMap(([key, value]) =>
+    value === usual[key] ? [] : [expected(`optim.${key}`, `nothing with algo.name ${name}, which takes no AdamW step`, show(value), "leave it out")],
+  );
 }
 
 function explain(issue: z.core.$ZodIssue): string[] {

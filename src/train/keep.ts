@@ -1,9 +1,10 @@
 /** What every kind of run does after a step: commit it, watch for broken gradients, evaluate and write checkpoints when due. */
 import { PolicyError, expected } from "../errors.ts";
 import type { Policy } from "../loop/rollout/episode.ts";
-import type { Engine, Env } from "../types.ts";
+import type { Engine, Env, JsonObject } from "../types.ts";
 import type { TrainConfig } from "./config.ts";
 import { evaluate, type Evaluation } from "./evaluate/evaluate.ts";
+import type { HeldoutScores } from "./heldout-examples.ts";
 import { checkpointName, writeCheckpoint } from "./record/checkpoint.ts";
 import type { MetricsRow } from "./record/metrics.ts";
 import type { Run } from "./record/run-folder.ts";
@@ -27,6 +28,8 @@ export interface RunContext {
   readonly run: Run;
   readonly observer: TrainObserver;
   readonly signal?: AbortSignal;
+  /** Evaluates on given examples that are never trained on. */
+  readonly heldout?: () => Promise<HeldoutScores>;
 }
 
 interface KeptStep {
@@ -37,7 +40,13 @@ interface KeptStep {
   readonly trajectories: readonly string[];
   /** Null: nothing had a gradient. */
   readonly update: UpdateResult | null;
+  /** Why the policy was not updated, where it is not for want of a gradient. */
+  readonly unchanged?: string;
   readonly metrics: MetricsRow;
+  /** What the next step needs to know besides weights, kept in the checkpoint. */
+  readonly extra?: JsonObject;
+  /** The run ends here, before its time. */
+  readonly ends?: boolean;
 }
 
 /** Optimiser steps without effect in a row that end a run. */
@@ -47,6 +56,8 @@ export class StepKeeper {
   readonly #context: RunContext;
   #failures = 0;
   #evaluation: Evaluation | undefined;
+  /** Of the last evaluation on examples. */
+  #examples: HeldoutScores | undefined;
 
   constructor(context: RunContext) {
     this.#context = context;
@@ -64,14 +75,14 @@ export class StepKeeper {
   }
 
   /** Publishes the new weights (if there are any) and commits the step. */
-  async keep({ step, tasks, rollouts, trajectories, update, metrics }: KeptStep): Promise<void> {
+  async keep({ step, tasks, rollouts, trajectories, update, unchanged, metrics, extra = {}, ends = false }: KeptStep): Promise<void> {
     const { config, policy, run, observer } = this.#context;
     const broken = update === null ? undefined : brokenGradient(update);
     this.#failures = broken === undefined ? 0 : this.#failures + 1;
-    const version = update === null || broken !== undefined ? policy.engine.version : await policy.engine.publish();
-    const last = step === config.train.steps;
+    const skipped = update === null ? (unchanged ?? "no group has a gradient") : (broken ?? refusedStep(update));
+    const version = skipped !== undefined ? policy.engine.version : await policy.engine.publish();
+    const last = ends || step === config.train.steps;
     const checkpointed = last || step % config.train.checkpointEvery === 0;
-    const skipped = update === null ? "no group has a gradient" : broken;
     const entry = {
       step,
       version,
@@ -96,24 +107,39 @@ export class StepKeeper {
     const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
     if (due) await this.#evaluate(step);
     if (!checkpointed) return;
-    const held = due ? this.#evaluation?.score : undefined;
+    const held = due ? (this.#evaluation ?? this.#examples)?.score : undefined;
     const score = held === undefined || Number.isNaN(held) ? {} : { score: held };
     await writeCheckpoint(run, {
       step,
       save: (folder) => policy.engine.save(folder),
-      extra: {},
+      extra,
       keep: config.train.keepCheckpoints,
       ...score,
     });
   }
 
-  /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
+  /** Held-out examples and held-out tasks, where a run has them. */
   async #evaluate(step: number): Promise<void> {
-    const { config, env, policy, run, observer, signal } = this.#context;
-    if (env === undefined || config.train.evalEvery === 0) return;
+    const { config, run, observer, heldout } = this.#context;
+    if (config.train.evalEvery === 0) return;
+    this.#examples = await heldout?.();
+    if (this.#examples !== undefined) observer.onNote?.(`step ${step}: ${this.#examples.text}`);
+    const evaluation = await this.#evaluateTasks();
+    if (evaluation === undefined && this.#examples === undefined) return;
+    const sampled = evaluation === undefined ? { step } : evaluationMetrics(step, evaluation);
+    const rollouts = evaluation?.samples.map((scored) => encodeRollout(scored, null)) ?? [];
+    await run.recordEvaluation({ ...this.#examples?.metrics, ...sampled }, rollouts);
+    this.#evaluation = evaluation;
+    if (evaluation !== undefined) observer.onEvaluation?.(evaluation, step);
+  }
+
+  /** The first held-out tasks, sampled as in training and with the same random numbers each time, so that before and after are a pair. */
+  async #evaluateTasks(): Promise<Evaluation | undefined> {
+    const { config, env, policy, observer, signal } = this.#context;
+    if (env === undefined) return undefined;
     const source = env.tasks("test");
     const tasks = Array.from({ length: Math.min(config.train.evalTasks, source.size) }, (_, i) => source.at(i));
-    const evaluation = await evaluate(env, tasks, {
+    return evaluate(env, tasks, {
       ...config.rollout,
       policy,
       step: 0,
@@ -121,10 +147,13 @@ export class StepKeeper {
       onRollout: (done, total) => observer.onRollout?.(done, total, "heldout"),
       ...(signal === undefined ? {} : { signal }),
     });
-    await run.recordEvaluation(evaluationMetrics(step, evaluation), evaluation.samples.map((scored) => encodeRollout(scored, null)));
-    this.#evaluation = evaluation;
-    observer.onEvaluation?.(evaluation, step);
   }
+}
+
+/** A trust region in which no step was found leaves the weights as they were. */
+function refusedStep({ trust }: UpdateResult): string | undefined {
+  if (trust === undefined || trust.accepted) return undefined;
+  return trust.gradNorm === 0 ? "no group has a gradient" : "no step within the trust region improves the surrogate";
 }
 
 /** What was not finite, if no optimiser step of the update took effect. */

@@ -1,119 +1,125 @@
-/** Offline training on given dialogues (supervised fine-tuning): the same run folder, checkpoints and schedule, no sampling. */
-import { readFileSync } from "node:fs";
-import { z } from "zod";
-import type { ChatRenderer } from "../compute/text/renderer.ts";
-import { ConfigError, expected, messageOf } from "../errors.ts";
-import { encodeDialogue, supervisedBatch, type EncodedDialogue } from "../loop/batch/dialogue.ts";
-import { tasksOfStep } from "../loop/prompt/order.ts";
-import type { Message, OfflineAlgorithm, TaskSource } from "../types.ts";
+/**
+ * Offline training on given examples (supervised fine-tuning, preferences, reward models): the same run folder, checkpoints and
+ * schedule as with sampling.
+ */
+import { join } from "node:path";
+import { learningRateAt } from "../loop/update/schedule.ts";
+import type { Batch, Engine, OfflineAlgorithm } from "../types.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
+import { batchOf, type Example } from "./examples.ts";
+import { evaluateExamples } from "./heldout-examples.ts";
 import { StepKeeper, type RunContext } from "./keep.ts";
-import { updatePolicy, updateMetrics } from "./update.ts";
+import { learnersOf, type Learner } from "./learners.ts";
+import { openReference, type AddReference } from "./reference.ts";
+import { writeRewardModel } from "./reward-files.ts";
+import { updateMetrics, type UpdateResult } from "./update.ts";
 
 interface OfflineRun extends RunContext {
   readonly algorithm: OfflineAlgorithm;
-  readonly rows: readonly EncodedDialogue[];
+  readonly examples: readonly Example[];
 }
 
-const callSchema = z.looseObject({ id: z.string().optional(), name: z.string(), arguments: z.record(z.string(), z.json()) });
-const rowSchema = z.looseObject({
-  messages: z
-    .array(
-      z.looseObject({
-        role: z.enum(["system", "user", "assistant", "tool"]),
-        content: z.string().default(""),
-        toolCalls: z.array(callSchema).optional(),
-        reasoning: z.string().optional(),
-        toolCallId: z.string().optional(),
-        name: z.string().optional(),
-      }),
-    )
-    .min(2),
-  tools: z.array(z.looseObject({ name: z.string(), description: z.string(), parameters: z.record(z.string(), z.json()) })).optional(),
-});
-
-/** Reads dialogues `{messages, tools?}` from a JSONL file and encodes them; a bad row, or one longer than the context, is named. */
-export function readDialogues(path: string, renderer: ChatRenderer, contextLength: number): EncodedDialogue[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new ConfigError(expected(`data ${path}`, "a readable JSONL file", messageOf(cause)), { cause });
-  }
-  const rows = text.split("\n").flatMap((line, i) => {
-    if (line.trim() === "") return [];
-    const where = `${path} line ${i + 1}`;
-    const encoded = dialogueRows(line, where, renderer);
-    const long = encoded.find(({ ids }) => ids.length > contextLength);
-    if (long === undefined) return encoded;
-    throw new ConfigError(expected(where, `at most ${contextLength} tokens (the model's context)`, String(long.ids.length)));
-  });
-  if (rows.length === 0) throw new ConfigError(expected(`data ${path}`, "at least one dialogue", "none"));
-  return rows;
-}
-
-function dialogueRows(line: string, where: string, renderer: ChatRenderer): EncodedDialogue[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new ConfigError(expected(where, "a JSON object", messageOf(cause)), { cause });
-  }
-  const parsed = rowSchema.safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]!;
-    throw new ConfigError(
-      expected(where, 'a dialogue {"messages": [{role, content}, ...]}', `${issue.path.join(".") || "the row"}: ${issue.message}`),
-    );
-  }
-  const messages = parsed.data.messages.map(
-    ({ role, content, toolCalls, reasoning, toolCallId, name }): Message => ({
-      role,
-      content,
-      ...(toolCalls === undefined
-        ? {}
-        : {
-            toolCalls: toolCalls.map((call, i) => ({
-              id: call.id ?? `call-${i + 1}`,
-              name: call.name,
-              arguments: call.arguments,
-            })),
-          }),
-      ...(reasoning === undefined ? {} : { reasoning }),
-      ...(toolCallId === undefined ? {} : { toolCallId }),
-      ...(name === undefined ? {} : { name }),
-    }),
-  );
-  return encodeDialogue(renderer, { messages, tools: parsed.data.tools ?? [] }, where);
-}
-
-/** Trains until `config.train.steps` steps of `rollout.tasksPerStep` dialogues are committed. */
+/** Trains until `config.train.steps` steps of `rollout.tasksPerStep` examples are committed. */
 export async function trainOffline(offline: OfflineRun): Promise<Evaluation | undefined> {
-  const { config, algorithm, rows, policy, run, signal } = offline;
-  const places: TaskSource = { size: rows.length, at: (index) => ({ id: String(index), prompt: [], data: {} }) };
-  const keeper = new StepKeeper(offline);
+  const { config, algorithm, examples, run } = offline;
+  const { engine } = offline.policy;
+  const size = examples.length - config.train.evalRows;
+  const learners = learnersOf({ config, algorithm, size });
+  const addReference = await openReference(offlineReference(offline));
+  const keeper = new StepKeeper({ ...offline, ...heldoutOf(offline, { size, learners, addReference }) });
   await keeper.start();
   for (let step = run.lastStep + 1; step <= config.train.steps; step++) {
     const started = performance.now();
-    const tasks = tasksOfStep(places, { seed: config.seed, step, count: config.rollout.tasksPerStep });
-    const batch = supervisedBatch(tasks.map(({ id }) => rows[Number(id)]!), algorithm.reduction);
-    const update = await updatePolicy(policy.engine, batch, {
-      algorithm: { loss: algorithm.loss, epochsPerBatch: 1 },
-      optim: config.optim,
-      updates: step - 1,
-      totalUpdates: config.train.steps,
-      ...(signal === undefined ? {} : { signal }),
-    });
+    const updates: UpdateResult[] = [];
+    const used: string[] = [];
+    let tokens = 0;
+    for (const learner of learners) {
+      const indices = learner.indices(step);
+      const plain = batchOf(indices.map((index) => examples[index]!), algorithm);
+      const batch = await withScalars(await addReference(plain, indices), { algorithm, engine });
+      updates.push(await updateAdapter(batch, { ...offline, adapter: learner.adapter, step }));
+      used.push(...indices.map((index) => nameOf(learner, learners.length, examples[index]!.kind, index)));
+      tokens += batch.scalars["tokens"]!;
+    }
+    const update = together(updates);
     const seconds = (performance.now() - started) / 1000;
-    const metrics = { step, ...updateMetrics(update), "batch/tokens": batch.scalars["tokens"]!, "seconds/update": seconds };
-    await keeper.keep({
-      step,
-      tasks: tasks.map(({ id }) => `dialogue ${Number(id) + 1}`),
-      rollouts: [],
-      trajectories: [],
-      update,
-      metrics,
-    });
+    const metrics = { step, ...updateMetrics(update), "batch/tokens": tokens, "seconds/update": seconds };
+    if (step === config.train.steps && algorithm.trains === "reward")
+      await writeRewardModel(join(run.folder, "reward-model"), { ...offline, examples: examples.slice(0, size) });
+    await keeper.keep({ step, tasks: used, rollouts: [], trajectories: [], update, metrics });
   }
   return keeper.evaluation;
+}
+
+function offlineReference({ algorithm, examples, policy, run, signal }: OfflineRun): Parameters<typeof openReference>[0] {
+  return { algorithm, examples, engine: policy.engine, run, ...(signal === undefined ? {} : { signal }) };
+}
+
+/** The last `train.evalRows` examples are the held-out ones. */
+function heldoutOf(
+  { config, algorithm, examples, policy, signal }: OfflineRun,
+  { size, learners, addReference }: { size: number; learners: readonly Learner[]; addReference: AddReference },
+): Pick<RunContext, "heldout"> {
+  if (size === examples.length || config.train.evalEvery === 0) return {};
+  const options = {
+    algorithm,
+    addReference,
+    examples: examples.slice(size),
+    indices: Array.from({ length: examples.length - size }, (_, i) => size + i),
+    engine: policy.engine,
+    adapters: learners.map(({ adapter }) => adapter),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  return { heldout: () => evaluateExamples(options) };
+}
+
+async function withScalars(
+  batch: Batch,
+  { algorithm, engine }: { readonly algorithm: OfflineAlgorithm; readonly engine: Engine },
+): Promise<Batch> {
+  if (algorithm.scalars === undefined) return batch;
+  return { ...batch, scalars: { ...batch.scalars, ...(await algorithm.scalars(batch, engine)) } };
+}
+
+async function updateAdapter(
+  batch: Batch,
+  { algorithm, config, policy, signal, adapter, step }: OfflineRun & { readonly adapter: string; readonly step: number },
+): Promise<UpdateResult> {
+  const { optim, train } = config;
+  const first = await policy.engine.forwardBackward(batch, algorithm.loss, { adapter, ...(signal === undefined ? {} : { signal }) });
+  const learningRate = learningRateAt(step - 1, {
+    base: optim.learningRate,
+    schedule: optim.schedule,
+    warmup: optim.warmupSteps,
+    total: train.steps,
+  });
+  return { first, optim: [await policy.engine.optimStep({ ...optim, learningRate, adapter })], learningRate, samplerGap: 0 };
+}
+
+/** One update of several models: means of their numbers, sums of their tokens. */
+function together(updates: readonly UpdateResult[]): UpdateResult {
+  const [one] = updates;
+  if (updates.length === 1) return one!;
+  const mean = (of: (update: UpdateResult) => number): number => updates.reduce((sum, update) => sum + of(update), 0) / updates.length;
+  const keys = Object.keys(one!.first.metrics);
+  const tokens = {
+    trained: updates.reduce((sum, { first }) => sum + first.tokens.trained, 0),
+    processed: updates.reduce((sum, { first }) => sum + first.tokens.processed, 0),
+  };
+  return {
+    first: {
+      loss: mean(({ first }) => first.loss),
+      metrics: Object.fromEntries(keys.map((key) => [key, mean(({ first }) => first.metrics[key]!)])),
+      logprobs: updates.flatMap(({ first }) => first.logprobs),
+      tokens,
+    },
+    optim: updates.flatMap(({ optim }) => optim),
+    learningRate: one!.learningRate,
+    samplerGap: 0,
+  };
+}
+
+/** As the ledger names an example. */
+function nameOf({ adapter }: Learner, learners: number, kind: string, index: number): string {
+  return learners === 1 ? `${kind} ${index + 1}` : `${adapter}: ${kind} ${index + 1}`;
 }

@@ -1,7 +1,7 @@
 /** The plan: what a configuration means in completions, tokens, passes over the data and memory, said before any model loads. */
 import { openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { JsonObject } from "../types.ts";
+import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import { type TrainConfig, planHash } from "./config.ts";
 
 /** Sizes that are known from a model's config file and from the environment's task lists. */
@@ -40,16 +40,16 @@ export interface Plan {
 }
 
 /** Throws a ConfigError if the configuration and the facts do not fit. */
-export function plan(config: TrainConfig, facts: PlanFacts): Plan {
+export function plan(
+  config: TrainConfig,
+  facts: PlanFacts,
+  algorithm: Algorithm | OfflineAlgorithm = openAlgorithm(config.algo),
+): Plan {
   const { rollout, train } = config;
   if (facts.trainTasks < 1)
     throw new ConfigError(expected("env: train split", "at least 1 task", String(facts.trainTasks), "check the environment's options"));
-  if (rollout.maxTokens >= facts.contextLength) {
-    throw new ConfigError(
-      expected("rollout.maxTokens", `less than the model's context of ${facts.contextLength}`, String(rollout.maxTokens), "lower it"),
-    );
-  }
-  const completionsPerStep = rollout.tasksPerStep * samplesOf(config);
+  checkMaxTokens(rollout.maxTokens, facts.contextLength);
+  const completionsPerStep = rollout.tasksPerStep * (algorithm.kind === "sampled" ? algorithm.groupSize : 1);
   const tokensPerStep = completionsPerStep * Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   return {
     hash: planHash(config),
@@ -59,8 +59,27 @@ export function plan(config: TrainConfig, facts: PlanFacts): Plan {
     steps: train.steps,
     epochs: (rollout.tasksPerStep * train.steps) / facts.trainTasks,
     evalTasks: train.evalEvery === 0 ? 0 : Math.min(train.evalTasks, facts.testTasks),
-    memoryBytes: memory(config, facts, completionsPerStep),
+    memoryBytes: memory(config, { ...facts, ...besides(algorithm, facts) }, completionsPerStep),
   };
+}
+
+/** A turn that could fill the whole context leaves no prompt any room. */
+export function checkMaxTokens(maxTokens: number, contextLength: number): void {
+  if (maxTokens < contextLength) return;
+  throw new ConfigError(expected("rollout.maxTokens", `less than the model's context of ${contextLength}`, String(maxTokens), "lower it"));
+}
+
+interface Besides {
+  /** Numbers of adapters beside the policy, and bytes of their gradients and moments. */
+  readonly adapters: number;
+  readonly optimised: number;
+}
+
+/** A critic is an adapter of the policy's size that is trained like it; a line search has a copy with a gradient alone. */
+function besides(algorithm: Algorithm | OfflineAlgorithm, { trainable }: PlanFacts): Besides {
+  const { critic, trustRegion } = algorithm.kind === "sampled" ? algorithm : {};
+  const [valued, searched] = [critic === undefined ? 0 : trainable, trustRegion === undefined ? 0 : trainable];
+  return { adapters: valued + searched, optimised: 12 * valued + 4 * searched };
 }
 
 /**
@@ -68,11 +87,11 @@ export function plan(config: TrainConfig, facts: PlanFacts): Plan {
  * (about 12 x hidden + 6 x intermediate numbers a token and layer) and three arrays of logits. Cache: every concurrent episode
  * at its limit. An estimate for planning, not a bound.
  */
-function memory(config: TrainConfig, facts: PlanFacts, completions: number): Plan["memoryBytes"] {
+function memory(config: TrainConfig, facts: PlanFacts & Besides, completions: number): Plan["memoryBytes"] {
   const { rollout, train } = config;
   const tokens = Math.min(train.microBatchTokens, facts.contextLength * completions);
-  const weights = 4 * facts.parameters;
-  const optimiser = 12 * facts.trainable;
+  const weights = 4 * (facts.parameters + facts.adapters);
+  const optimiser = 12 * facts.trainable + facts.optimised;
   const activations = 4 * tokens * (facts.layers * (12 * facts.hidden + 6 * facts.intermediate) + 3 * facts.vocabulary);
   const row = Math.min(rollout.maxTokens * rollout.maxTurns, facts.contextLength);
   const cache = 4 * Math.min(rollout.concurrency, completions) * row * facts.layers * facts.cachePerTokenLayer;
@@ -83,7 +102,8 @@ function memory(config: TrainConfig, facts: PlanFacts, completions: number): Pla
 /** The plan as a few lines for people. */
 export function planLines(config: TrainConfig, made: Plan): string[] {
   const { rollout, train } = config;
-  const group = samplesOf(config) > 1 ? ` x ${samplesOf(config)} samples` : "";
+  const samples = made.completionsPerStep / rollout.tasksPerStep;
+  const group = samples > 1 ? ` x ${samples} samples` : "";
   const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
   const { weights, optimiser, activations, cache, total } = made.memoryBytes;
   const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
@@ -108,10 +128,4 @@ function count(value: number): string {
 
 function gigabytes(bytes: number): string {
   return bytes < 1e8 ? `${(bytes / 1e6).toFixed(0)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
-}
-
-/** Samples of one task; examples that are given are taken one by one. */
-function samplesOf({ algo }: TrainConfig): number {
-  const algorithm = openAlgorithm(algo);
-  return algorithm.kind === "sampled" ? algorithm.groupSize : 1;
 }

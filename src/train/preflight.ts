@@ -6,6 +6,7 @@ import { ConfigError, EnvError, RewardError, boundary, expected } from "../error
 import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { playScripted } from "../loop/rollout/scripted.ts";
 import type { Env, Message, Task, TaskSource, Verdict } from "../types.ts";
+import { checkMaxTokens } from "./plan.ts";
 
 interface PreflightOptions {
   readonly renderer: ChatRenderer;
@@ -22,6 +23,7 @@ const said = (verdict: Verdict): string =>
 
 /** Checks grader and prompts of an environment's training tasks; throws one line that names the task and what it got. */
 export async function preflight(env: Env, source: TaskSource, { signal, ...limits }: PreflightOptions): Promise<void> {
+  checkMaxTokens(limits.maxTokens, limits.contextLength);
   const first = (count: number): Task[] => Array.from({ length: Math.min(count, source.size) }, (_, i) => source.at(i));
   for (const task of first(most.measured)) checkLength(env, task, limits);
   for (const task of first(most.graded)) {

@@ -4,19 +4,24 @@ import { zeroVariance } from "../loop/advantage/group.ts";
 import type { Group, Scored } from "../types.ts";
 import { mean, meanMeasures, type Evaluation } from "./evaluate/evaluate.ts";
 import type { MetricsRow } from "./record/metrics.ts";
+import type { Health } from "./collapse.ts";
 import type { SignalMeasures } from "./signal.ts";
-import { updateMetrics, type UpdateResult } from "./update.ts";
 
 interface StepFacts {
   readonly step: number;
+  /** All groups that were sampled; `replaced` of them train nothing. */
   readonly groups: readonly Group[];
+  readonly replaced: number;
   readonly built: BuiltBatch;
   readonly signals: SignalMeasures;
-  readonly update: UpdateResult | null;
-  readonly seconds: { readonly rollout: number; readonly update: number };
+  readonly health: Health;
+  readonly coefficients: Readonly<Record<string, number>>;
+  /** Of the evidence, the critic and the update. */
+  readonly parts: readonly Readonly<Record<string, number>>[];
+  readonly seconds: { readonly rollout: number; readonly evidence: number; readonly update: number };
 }
 
-export function stepMetrics({ step, groups, built, signals, update, seconds }: StepFacts): MetricsRow {
+export function stepMetrics({ step, groups, replaced, built, signals, health, coefficients, parts, seconds }: StepFacts): MetricsRow {
   const members = groups.flatMap((group) => group.members);
   const { sampledTokens: meanTokens = 0, ...measures } = meanMeasures(members);
   const lengths = members.map(lengthOf);
@@ -38,8 +43,13 @@ export function stepMetrics({ step, groups, built, signals, update, seconds }: S
     "batch/tokens": built.tokens,
     "batch/skipped": built.batch === null ? 1 : 0,
     "batch/rows": built.batch === null ? 0 : built.batch.units.reduce((sum, { rows }) => sum + rows.length, 0),
-    ...(update === null ? {} : updateMetrics(update)),
+    "batch/replaced": replaced,
+    "entropy/sampled": health.entropy,
+    repetition: health.repetition,
+    ...Object.fromEntries(Object.entries(coefficients).map(([name, value]) => [`coefficient/${name}`, value])),
+    ...Object.fromEntries(parts.flatMap((part) => Object.entries(part))),
     "seconds/rollout": seconds.rollout,
+    "seconds/evidence": seconds.evidence,
     "seconds/update": seconds.update,
     "tokensPerSecond/rollout": lengths.reduce((a, b) => a + b, 0) / Math.max(seconds.rollout, 1e-9),
   };

@@ -1,71 +1,50 @@
 /**
- * Synchronous on-policy training: sample, grade, give credit, make a batch, take a step, publish; then the next step samples from
- * the new weights. The order of the stages stands here and nowhere else.
+ * Synchronous on-policy training: sample, grade, hear what other models say, give credit, make a batch, take a step, publish; then the
+ * next step samples from the new weights. The order of the stages stands here and nowhere else.
  */
-import { buildBatch, type BatchOptions } from "../loop/batch/rows.ts";
-import { tasksOfStep } from "../loop/prompt/order.ts";
-import type { Algorithm, Env } from "../types.ts";
-import { collectGroups } from "./collect.ts";
-import { noEvidence } from "./evidence.ts";
+import { buildBatch } from "../loop/batch/rows.ts";
+import { coefficientsOf } from "./carried.ts";
+import { collectStep } from "./collect.ts";
+import { trainCritic } from "./critic.ts";
+import { gatherEvidence } from "./evidence.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
-import { StepKeeper, type RunContext } from "./keep.ts";
-import { encodeRollout } from "./record/trajectory-codec.ts";
-import { SignalDetector, signalOf } from "./signal.ts";
+import { StepKeeper } from "./keep.ts";
+import { moveReference } from "./moving-reference.ts";
 import { stepMetrics } from "./step-metrics.ts";
-import { updatePolicy } from "./update.ts";
+import { batchOptions, recordOf, rolloutOptions, StepClock, updateOptions, type SyncRun } from "./sync-options.ts";
+import { updateMetrics, updatePolicy } from "./update.ts";
+import { Watch } from "./watch.ts";
 
-interface SyncRun extends RunContext {
-  readonly env: Env;
-  readonly algorithm: Algorithm;
-}
-
-/** Trains until `config.train.steps` steps are committed; returns the last evaluation. */
-export async function trainSync(sync: SyncRun): Promise<Evaluation | undefined> {
-  const { config, env, algorithm, policy, run, observer, signal } = sync;
-  const { seed, rollout, optim } = config;
-  const source = env.tasks("train");
-  const detector = new SignalDetector(rollout.maxTokens);
+/** Trains until `config.train.steps` steps are committed; returns the last evaluation, and why the run ended early if it did. */
+export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: Evaluation | undefined; readonly stopped?: string }> {
+  const { config, env, algorithm, policy, run } = sync;
   const keeper = new StepKeeper(sync);
-  const abort = signal === undefined ? {} : { signal };
+  const watch = new Watch(sync);
+  let coefficients = coefficientsOf(run, algorithm);
   await keeper.start();
   for (let step = run.lastStep + 1; step <= config.train.steps; step++) {
-    const started = performance.now();
-    const tasks = tasksOfStep(source, { seed, step, count: rollout.tasksPerStep });
-    const onRollout = (done: number, total: number): void => observer.onRollout?.(done, total, "train");
-    const groups = await collectGroups(env, tasks, {
-      ...rollout,
-      ...abort,
-      policy,
-      seed,
-      step,
-      stage: "train",
-      groupSize: algorithm.groupSize,
-      onRollout,
-    });
-    const sampled = performance.now();
-    const credits = algorithm.credit(groups, noEvidence(rollout));
-    const built = buildBatch(credits, batchOptions(sync));
-    const signals = signalOf(groups);
-    const warning = detector.observe(signals);
-    if (warning !== undefined) observer.onNote?.(warning);
-    const schedule = { updates: (step - 1) * algorithm.epochsPerBatch, totalUpdates: config.train.steps * algorithm.epochsPerBatch };
-    const update =
-      built.batch === null ? null : await updatePolicy(policy.engine, built.batch, { algorithm, optim, ...schedule, ...abort });
-    const seconds = { rollout: (sampled - started) / 1000, update: (performance.now() - sampled) / 1000 };
-    const members = groups.flatMap((group, g) => group.members.map((scored, i) => ({ scored, credit: credits[g]![i] ?? null })));
-    await keeper.keep({
-      step,
-      tasks: tasks.map(({ id }) => id),
-      rollouts: members.map(({ scored }) => scored.trajectory.id),
-      trajectories: members.map(({ scored, credit }) => encodeRollout(scored, credit)),
-      update,
-      metrics: stepMetrics({ step, groups, built, signals, update, seconds }),
-    });
+    const clock = new StepClock();
+    const collected = await collectStep(env, rolloutOptions(sync, step));
+    clock.mark("rollout");
+    const evidence = await gatherEvidence(collected.groups, sync);
+    clock.mark("evidence");
+    const credits = algorithm.credit(collected.groups, { evidence: evidence.of, limits: config.rollout, coefficients });
+    const built = buildBatch(credits, batchOptions(sync, { evidence: evidence.of, scalars: coefficients }));
+    const critic = await trainCritic(sync, { step, credits });
+    const warming = step <= (algorithm.critic?.warmupSteps ?? 0);
+    const update = built.batch === null || warming ? null : await updatePolicy(policy.engine, built.batch, updateOptions(sync, step));
+    if (update !== null) moveReference(policy.engine, { config, step });
+    clock.mark("update");
+    const { groups, ...record } = recordOf(collected, credits);
+    const kl = evidence.metrics["kl/completion"];
+    const { signals, health, ends } = watch.observe({ step, groups, kl, evaluation: keeper.evaluation });
+    const parts = [evidence.metrics, critic, update === null ? {} : updateMetrics(update)];
+    const replaced = collected.replaced.length;
+    const metrics = stepMetrics({ step, groups, replaced, built, signals, health, coefficients, parts, seconds: clock.seconds });
+    coefficients = algorithm.controller?.next(coefficients, { metrics, completions: built.completions }) ?? coefficients;
+    const unchanged = warming ? { unchanged: "the critic alone is trained" } : {};
+    await keeper.keep({ step, ...record, update, ...unchanged, metrics, extra: { coefficients, collapse: watch.state }, ends });
+    if (ends) return { evaluation: keeper.evaluation, stopped: await watch.end(step) };
   }
-  return keeper.evaluation;
-}
-
-function batchOptions({ config: { rollout }, algorithm }: SyncRun): BatchOptions {
-  const { reduction, maskTruncated, keepZero = false } = algorithm;
-  return { reduction, maskTruncated, maxLength: rollout.maxTokens * rollout.maxTurns, skipZero: !keepZero };
+  return { evaluation: keeper.evaluation };
 }

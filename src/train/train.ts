@@ -4,24 +4,37 @@
  */
 import { join } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
+import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
-import { loraShapes, type LoraOptions, type LoraTarget } from "../compute/models/lora.ts";
+import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
-import type { Env } from "../types.ts";
+import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
+import { attachModels, type AttachedModels } from "./attach.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
+import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
-import { readDialogues, trainOffline } from "./offline.ts";
+import { readExamples, type Example } from "./examples.ts";
+import { addLearners } from "./learners.ts";
+import { trainOffline } from "./offline.ts";
+import { isPrecomputed } from "./reference.ts";
 import { trainSync } from "./sync.ts";
 
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
   readonly env?: Env;
+  /** An algorithm of one's own, in place of one that a configuration can name. Its settings are a part of the run's hash. */
+  readonly algorithm?: Algorithm;
+  /**
+   * Called when the policy is open and before a checkpoint is read into it: adds adapters to its engine (a reward model's) and says
+   * what they are used for.
+   */
+  readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
   readonly runsFolder?: string;
   readonly resume?: boolean;
   readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
@@ -33,27 +46,36 @@ export interface TrainResult {
   readonly steps: number;
   /** The last held-out evaluation of this process. */
   readonly evaluation: Evaluation | undefined;
+  /** Why the run ended before its last step, if it did. */
+  readonly stopped?: string;
 }
 
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
 ): Promise<TrainResult> {
-  const config = parseTrainConfig(input);
+  const config = parseTrainConfig(input, own === undefined ? {} : { algorithm: own });
+  const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
-  checkSources(config, environment);
-  const made = plan(config, await checkedFacts(config, environment, signal));
+  checkSources(config, algorithm, environment);
+  const made = plan(config, await checkedFacts(config, environment, signal), algorithm);
   observer.onPlan?.(config, made);
-  await using run = await openRun({ folder: join(runsFolder, config.name), config: configJson(config), plan: planJson(made), resume });
+  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
+  await using run = await openRun({
+    folder: join(runsFolder, config.name),
+    config: configJson(config),
+    plan: planJson(made),
+    inputs,
+    resume,
+  });
   for (const note of run.notes) observer.onNote?.(note);
   if (run.lastStep >= config.train.steps) {
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
     return { folder: run.folder, steps: run.lastStep, evaluation: undefined };
   }
-  const algorithm = openAlgorithm(config.algo);
-  const reference = algorithm.kind === "offline" ? algorithm.needsReference : (algorithm.needs?.includes("reference") ?? false);
-  await using policy = await openTrainable(config, { run, reference });
+  const { policy: opened, models } = await openTrainable(config, { run, algorithm, ...(attach === undefined ? {} : { attach }) });
+  await using policy = opened;
   const context = {
     config,
     policy,
@@ -62,27 +84,26 @@ export async function train(
     ...(environment === undefined ? {} : { env: environment }),
     ...(signal === undefined ? {} : { signal }),
   };
-  const evaluation = await (algorithm.kind === "offline"
-    ? trainOffline({
-        ...context,
-        algorithm,
-        rows: readDialogues(config.data!, policy.renderer, policy.engine.info.contextLength),
-      })
-    : trainSync({ ...context, env: environment!, algorithm }));
-  return { folder: run.folder, steps: run.lastStep, evaluation };
+  const result =
+    algorithm.kind === "offline"
+      ? { evaluation: await trainOffline({ ...context, algorithm, examples: examplesOf(config, algorithm, policy) }) }
+      : await trainSync({ ...context, ...models, env: environment!, algorithm });
+  return { folder: run.folder, steps: run.lastStep, ...result };
 }
 
-/** LoRA settings by our own names. */
+function examplesOf({ data }: TrainConfig, algorithm: OfflineAlgorithm, { renderer, engine }: OpenedPolicy): readonly Example[] {
+  return readExamples(data!, algorithm, { renderer, contextLength: engine.info.contextLength });
+}
+
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
-  if (model.adapter !== "lora") return undefined;
-  return { rank: model.rank, alpha: model.alpha, targets: model.targets.map((target) => target.replace("_proj", "") as LoraTarget) };
+  return model.adapter === "lora" ? loraOptions(model) : undefined;
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
-function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefined): void {
-  const { kind, name } = openAlgorithm(algo);
-  if (kind === "offline" && data === undefined) {
-    throw new ConfigError(expected("data", `a JSONL file of examples, which ${name} trains on`, "nothing"));
+function checkSources({ data, env: named }: TrainConfig, algorithm: Algorithm | OfflineAlgorithm, env: Env | undefined): void {
+  const { kind, name } = algorithm;
+  if (algorithm.kind === "offline" && data === undefined) {
+    throw new ConfigError(expected("data", `a JSONL file of ${algorithm.examples}, which ${name} trains on`, "nothing"));
   }
   if (kind === "sampled" && data !== undefined) {
     throw new ConfigError(expected("data", `nothing with ${name}, which trains on what it samples`, data, "leave it out"));
@@ -95,9 +116,20 @@ function checkSources({ algo, data, env: named }: TrainConfig, env: Env | undefi
   }
 }
 
+interface OpenOptions {
+  readonly run: Run;
+  readonly algorithm: Algorithm | OfflineAlgorithm;
+  readonly attach?: TrainOptions["attach"];
+}
+
 /** Opens the model with the run's weights. A new run whose model does not open leaves its name free for the next attempt. */
-async function openTrainable(config: TrainConfig, { run, reference }: { run: Run; reference: boolean }): Promise<OpenedPolicy> {
+async function openTrainable(
+  config: TrainConfig,
+  { run, algorithm, attach }: OpenOptions,
+): Promise<{ policy: OpenedPolicy; models: AttachedModels }> {
   const lora = loraOf(config.model);
+  const offline = algorithm.kind === "offline";
+  const reference = offline ? algorithm.needsReference && !isPrecomputed(algorithm) : (algorithm.needs?.includes("reference") ?? false);
   let policy: OpenedPolicy | undefined;
   try {
     policy = await openPolicy(config.model.path, {
@@ -107,9 +139,12 @@ async function openTrainable(config: TrainConfig, { run, reference }: { run: Run
       microBatchTokens: config.train.microBatchTokens,
       maxRows: config.rollout.concurrency,
     });
+    const models = (await attach?.(policy)) ?? {};
+    if (algorithm.kind === "sampled") attachModels(policy.engine, { config, algorithm, models });
+    else addLearners(policy.engine, algorithm, config);
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);
     else await policy.engine.publish();
-    return policy;
+    return { policy, models };
   } catch (cause) {
     await policy?.[Symbol.asyncDispose]();
     await run.discard();
@@ -132,7 +167,7 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
       await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
     }
     return {
-      trainTasks: config.data === undefined ? (source?.size ?? 0) : readDialogues(config.data, renderer, a.context).length,
+      trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),
       testTasks: config.train.evalEvery === 0 || env === undefined ? 0 : env.tasks("test").size,
       contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
       hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
@@ -140,4 +175,13 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
   } finally {
     await files.close();
   }
+}
+
+/** Examples that are trained on: all but the held-out ones. */
+function trainedExamples({ data, algo, train: { evalRows } }: TrainConfig, renderer: ChatRenderer, contextLength: number): number {
+  const algorithm = openAlgorithm(algo);
+  if (data === undefined || algorithm.kind !== "offline") return 0;
+  const { length } = readExamples(data, algorithm, { renderer, contextLength });
+  if (length > evalRows) return length - evalRows;
+  throw new ConfigError(expected("train.evalRows", `fewer than the ${length} examples of ${data}`, String(evalRows)));
 }

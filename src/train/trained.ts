@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ModelError, RunError, expected } from "../errors.ts";
 import type { Architecture } from "../compute/models/architecture.ts";
 import { openSafetensors } from "../compute/models/files/safetensors.ts";
-import { loraShapes, loraTargets, type LoraOptions } from "../compute/models/lora.ts";
+import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterShapes } from "../compute/models/parameters.ts";
 import { openPolicy, readModelFacts, type OpenedPolicy } from "../compute/policy/open.ts";
 import { HostTensor } from "../compute/tensor/host.ts";
@@ -68,12 +68,6 @@ export async function openTrained(folder: string, { checkpoint: choice = "latest
       return readWeights(resolve(found.folder, "weights.safetensors"), shapes);
     },
   };
-}
-
-/** The configuration names matrices as checkpoints do ("q_proj"), the adapter by their part ("q"). */
-function loraOptions({ rank, alpha, targets }: Extract<z.infer<typeof modelSchema>, { adapter: "lora" }>): LoraOptions {
-  const parts = targets.map((target) => target.replace(/_proj$/, ""));
-  return { rank, alpha, targets: loraTargets.filter((target) => parts.includes(target)) };
 }
 
 async function readWeights(path: string, shapes: ReadonlyMap<string, readonly number[]>): Promise<Map<string, HostTensor>> {

@@ -82,7 +82,7 @@ test("an unscored sample trains nothing and stands in no state", () => {
 });
 
 test("settings that contradict each other or are out of range are refused", () => {
-  const message = "algo.stepWeight and algo.gamma: gamma discounts what stepWeight 0 leaves out; raise stepWeight or leave gamma out";
+  const message = "algo.stepWeight and algo.gamma: gamma does nothing while stepWeight is 0; raise it, or leave gamma out";
   expect(() => gigpo({ stepWeight: 0, gamma: 0.9 })).toThrow(new ConfigError(message));
   expect(() => gigpo({ gamma: 1.1 })).toThrow(/algo\.gamma: expected a number of at least 0 and at most 1, got 1\.1/);
   expect(() => gigpo({ groupSize: 1 })).toThrow(/algo\.groupSize/);

@@ -69,7 +69,7 @@ test("scores that are missing or too few are refused", () => {
   expect(() => advantages({}, members, [scores[0]!, [1]])).toThrow(new PolicyError(message));
   expect(() => processGrpo().credit([{ task: QUESTION, members }], plainContext)).toThrow(/one a turn, got none/);
   expect(processGrpo().needs).toEqual(["turnScores"]);
-  expect(processGrpo({ klCoef: 0.1 }).needs).toEqual(["reference", "turnScores"]);
+  expect(processGrpo({ klCoef: 0.1 }).needs).toEqual(["turnScores", "reference"]);
 });
 
 test("settings that contradict each other are refused", () => {

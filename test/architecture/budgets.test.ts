@@ -7,7 +7,10 @@ import { lines, list, load, parse, read } from "./source.ts";
 interface Exceptions {
   readonly [path: string]: { readonly lines: number; readonly reason: string };
 }
-interface Budgets extends Readonly<Record<string, number | Exceptions>> {
+interface ManyImports {
+  readonly [path: string]: { readonly imports: number; readonly reason: string };
+}
+interface Budgets extends Readonly<Record<string, number | Exceptions | ManyImports>> {
   readonly fileLines: number;
   readonly plugInLines: number;
   readonly functionLines: number;
@@ -18,6 +21,7 @@ interface Budgets extends Readonly<Record<string, number | Exceptions>> {
   readonly sourceLines: number;
   readonly longFiles: Exceptions;
   readonly longPlugIns: Exceptions;
+  readonly manyImports: ManyImports;
 }
 
 const budgets = JSON.parse(read("test/architecture/budgets.json")) as Budgets;
@@ -62,7 +66,12 @@ test("imports in one file", () => {
   const counted = src
     .filter(({ path }) => basename(path) !== "index.ts" && !path.startsWith("src/train/"))
     .map(({ path, imports }) => ({ path, count: imports.filter(({ form }) => form === "declaration").length }));
-  expect(counted.filter(({ count }) => count > budgets.imports)).toEqual([]);
+  const allowed = (path: string): number => budgets.manyImports[path]?.imports ?? budgets.imports;
+  expect(counted.filter(({ path, count }) => count > allowed(path))).toEqual([]);
+  const stale = Object.entries(budgets.manyImports).filter(
+    ([path, { reason }]) => reason === "" || !counted.some((file) => file.path === path && file.count > budgets.imports),
+  );
+  expect(stale).toEqual([]);
 });
 
 test("no `any` outside compute/tensor", () => {

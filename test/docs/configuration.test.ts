@@ -1,6 +1,8 @@
-/** docs/configuration.md says of every key of the schema what the schema says: its default and what is allowed. */
+/** docs/configuration.md and the algorithms' pages say of every key of the schema what it says: its default and what is allowed. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import type { z } from "zod";
+import { algorithms } from "../../src/algo/registry.ts";
 import { messageOf } from "../../src/errors.ts";
 import { configJson, parseTrainConfig } from "../../src/train/config.ts";
 import type { Json, JsonObject } from "../../src/types.ts";
@@ -19,9 +21,12 @@ const shownAs: Readonly<Record<string, string>> = {
   "optim.learningRate": "by method",
 };
 
-/** "path | default | allowed" of every row of the page. */
-const lines = readFileSync("docs/configuration.md", "utf8").split("\n");
-const rows = lines.flatMap((line) => /^\| `([\w.]+` \| .* \| .*) \| .* \|$/.exec(line)?.[1] ?? []);
+/** "path | default | allowed" of every row of a page. */
+function rowsIn(page: string): string[] {
+  const lines = readFileSync(`docs/${page}.md`, "utf8").split("\n");
+  return lines.flatMap((line) => /^\| `([\w.]+` \| .* \| .*) \| .* \|$/.exec(line)?.[1] ?? []);
+}
+const pathOf = (row: string): string => row.split("`")[0]!;
 
 function refusal(input: unknown): string | undefined {
   try {
@@ -61,12 +66,42 @@ function rowsOf(config: JsonObject): string[] {
 }
 
 test("every key has its row, and every row is that of a key", { timeout: 180_000 }, () => {
-  const wanted = [...new Set(variants.flatMap(rowsOf))].sort();
-  expect([...new Set(rows)].sort()).toEqual(wanted);
+  const wanted = [...new Set(variants.flatMap(rowsOf))].filter((row) => !row.startsWith("algo.")).sort();
+  expect([...new Set(rowsIn("configuration"))].sort()).toEqual(wanted);
 });
 
-test("the variants above reach every key of the schema", { timeout: 180_000 }, () => {
-  const reached = variants.flatMap(rowsOf).map((row) => row.split("`")[0]);
-  const all = sections.flatMap((section) => known(section, variants[0]!).map((key) => `${section}.${key}`));
+test("the variants above reach every key of the schema but the algorithms'", { timeout: 180_000 }, () => {
+  const reached = variants.flatMap(rowsOf).map(pathOf);
+  const others = sections.filter((section) => section !== "algo");
+  const all = others.flatMap((section) => known(section, variants[0]!).map((key) => `${section}.${key}`));
   expect(all.filter((path) => !reached.includes(path))).toEqual([]);
+});
+
+/** The settings of one algorithm, each with its default and what is allowed, as the schema says. */
+function settingsOf({ config }: (typeof algorithms)[number]): string[] {
+  const fields = Object.entries(config.shape as unknown as Readonly<Record<string, z.ZodType>>);
+  return fields
+    .filter(([key]) => key !== "name")
+    .map(([key, field]) => {
+      const want = /expected (.*), got /.exec(field.safeParse({}, { reportInput: true }).error!.issues[0]!.message)![1]!;
+      return `algo.${key}\` | ${JSON.stringify(field.safeParse(undefined).data)} | ${want}`;
+    });
+}
+
+const shared = rowsIn("algorithms/stability");
+
+const byName = algorithms.map((algorithm) => [algorithm.id, algorithm] as const);
+
+test.each(byName)("%s: its page and the shared one have its keys", (id, algorithm) => {
+  const settings = settingsOf(algorithm);
+  const own = rowsIn(`algorithms/${id}`);
+  const keys = settings.map(pathOf);
+  expect(own.filter((row) => shared.some((other) => pathOf(other) === pathOf(row)))).toEqual([]);
+  expect([...own, ...shared.filter((row) => keys.includes(pathOf(row)))].sort()).toEqual(settings.sort());
+  expect(readFileSync("docs/configuration.md", "utf8")).toContain(`[algorithms/${id}.md](algorithms/${id}.md#settings)`);
+});
+
+test("a shared key is one of several algorithms", () => {
+  const users = (path: string): number => algorithms.filter((algorithm) => settingsOf(algorithm).map(pathOf).includes(path)).length;
+  expect(shared.map(pathOf).filter((path) => users(path) < 2)).toEqual([]);
 });

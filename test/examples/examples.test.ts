@@ -3,9 +3,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { shop } from "../../examples/hello-env.ts";
 import { shorten } from "../../examples/loop.ts";
-import { train } from "../../src/index.ts";
+import { ranked } from "../../examples/own-algorithm.ts";
+import { openPolicy, rng, train } from "../../src/index.ts";
+import { buildBatch } from "../../src/loop/batch/rows.ts";
 import { playScripted } from "../../src/loop/rollout/scripted.ts";
 import { readRun, readTrajectories } from "../../src/train/record/read-run.ts";
+import { context, groupOf, memberOf, plainContext, QUESTION, trajectoryOf } from "../fakes/credit.ts";
 import { temporaryFolder, writeTinyModel } from "../fakes/model-folders.ts";
 
 test.each(["train", "test"] as const)("shop: the reference scores 1 and an empty answer 0 on every %s task", async (split) => {
@@ -63,10 +66,46 @@ test("loop: answers get shorter", { timeout: 180_000 }, async () => {
   expect(late).toBeGreaterThan(early + 1);
 });
 
+test("own algorithm: ranks as advantages", () => {
+  const groups = [groupOf(1, 1000, 0, "no verdict"), groupOf(2, 2, 5), groupOf(0.1, 0.1)];
+  const firsts = ranked()
+    .credit(groups, plainContext)
+    .map((group) => group.map((credit) => credit?.advantages[0]![0] ?? null));
+  // Of three: (below - above) / 2.
+  expect(firsts).toEqual([
+    [0, 1, -1, null],
+    [-0.5, -0.5, 1],
+    [0, 0],
+  ]);
+  expect(() => ranked({ groupSize: 1 })).toThrow("algo.groupSize: expected an integer of at least 2 and at most 64, got 1");
+});
+
+test("own algorithm: one step makes the best answers likelier and the worst ones less", { timeout: 180_000 }, async () => {
+  await using policy = await openPolicy(await writeTinyModel(await temporaryFolder(), "llama"), { train: { type: "full" } });
+  const { engine } = policy;
+  const { ids: prompt } = policy.renderer.start([{ role: "user", content: "Say hello." }]);
+  const algorithm = ranked({ groupSize: 4 });
+  const keys = [0, 1, 2, 3].map((sample) => rng(0, sample));
+  const spans = await engine.sample({ prompt, count: 4, maxTokens: 8, temperature: 1, stopIds: [], keys });
+  const members = spans.map((span, i) => memberOf(trajectoryOf([{ spans: [context(...prompt), span] }]), [3, 900, 1, 2][i]!));
+  const credits = algorithm.credit([{ task: QUESTION, members }], plainContext);
+  const { batch } = buildBatch(credits, { ...algorithm, maxLength: 8, skipZero: true });
+  const before = await engine.forwardBackward(batch!, algorithm.loss);
+  expect(before.loss).toBeCloseTo(0, 5); // ranks of answers of one length sum to 0
+  await engine.optimStep({ beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1, learningRate: 1e-3 });
+  const after = await engine.logprobs(batch!.units[0]!.rows);
+  const gain = after.map((row, i) => row.reduce((sum, value, t) => sum + value - before.logprobs[0]![i]![t]!, 0));
+  // Rewards 3, 900, 1, 2 have the ranks 1/3, 1, -1, -1/3.
+  expect(gain[1]).toBeGreaterThan(0);
+  expect(gain[2]).toBeLessThan(0);
+});
+
 test.each([
   ["docs/environments.md", "examples/hello-env.ts"],
   ["docs/engine.md", "examples/loop.ts"],
+  ["docs/algorithms/own-algorithm.md", "examples/own-algorithm.ts"],
 ])("%s shows %s", (page, example) => {
-  const code = readFileSync(example, "utf8").replace('"../src/index.ts"', '"flywheel"').replace(/^\/\*\*.*\*\/\n/, "");
+  const source = readFileSync(example, "utf8").replace('"../src/index.ts"', '"flywheel"');
+  const code = source.replace('"../src/algo/index.ts"', '"flywheel/algo"').replace(/^\/\*\*.*\*\/\n/, "");
   expect(readFileSync(page, "utf8")).toContain(`\`\`\`ts\n${code}\`\`\`\n`);
 });

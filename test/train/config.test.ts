@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { algorithms } from "../../src/algo/registry.ts";
 import { ConfigError } from "../../src/errors.ts";
 import { type TrainConfig, configJson, parseTrainConfig, planHash } from "../../src/train/config.ts";
 import { type PlanFacts, plan, planLines } from "../../src/train/plan.ts";
@@ -22,11 +23,15 @@ const facts: PlanFacts = {
 function changed(path: string, value: Json): Json {
   const words: Record<string, string> = {
     "algo.klEstimator": "k1",
+    "algo.correction": "token-mask",
     "algo.reduction": "constant",
     "algo.scale": "none",
     "optim.schedule": "cosine",
+    "rollout.pace": "lockstep",
+    "train.onCollapse": "stop",
   };
   if (path in words) return words[path] ?? null;
+  if (path === "train.referenceDecay") return 0.9;
   if (typeof value === "string") return `${value}2`;
   if (typeof value === "boolean") return !value;
   if (Array.isArray(value)) return value.slice(1);
@@ -55,12 +60,22 @@ test("defaults are filled in, and a resolved configuration resolves to itself", 
     groupSize: 8,
     clipLow: 0.2,
     clipHigh: 0.2,
+    dualClip: 0,
     klCoef: 0,
     klEstimator: "k3",
     reduction: "token-mean",
     scale: "group-sample-std",
     maskTruncated: false,
     epochsPerBatch: 1,
+    entropyCoef: 0,
+    entropyFloor: 0,
+    offPolicyDelta: 0,
+    clipCovFraction: 0,
+    klCovCoef: 0,
+    covLow: 1,
+    covHigh: 5,
+    correction: "none",
+    correctionCap: 2,
   });
   expect(config.model).toMatchObject({ adapter: "lora", rank: 16, alpha: 32 });
   expect(config.optim).toEqual({
@@ -84,14 +99,17 @@ test("the default learning rate follows the method and the adapter", () => {
 });
 
 test("each key, changed, changes the hash", () => {
-  const config = parseTrainConfig(least);
-  const fixed = ["model.adapter", "algo.name"];
+  // With every part on that another key depends on; KL-Cov excludes Clip-Cov, so it is tried by itself.
+  const parts = { klCoef: 0.1, entropyCoef: 0.1, clipCovFraction: 0.1, correction: "token-truncate", dualClip: 3 };
+  const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts } });
+  const fixed = ["model.adapter", "algo.name", "algo.klCovCoef", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(37);
+  expect(paths.length).toBe(50);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "grpo", ...parts, clipCovFraction: 0, klCovCoef: 1 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
 });
@@ -102,7 +120,8 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, keepCheckpoints",
+    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, keepCheckpoints, " +
+      "onCollapse, resetReferenceEvery, referenceDecay",
   ],
   [
     "a key of another algorithm",
@@ -127,7 +146,8 @@ test.each<[string, object, string]>([
   [
     "a boolean for a word",
     { algo: { name: "grpo", scale: true } },
-    'algo.scale: expected "none" or "group-sample-std" or "group-population-std", got true; what centred rewards are divided by',
+    'algo.scale: expected "none" or "group-sample-std" or "group-population-std" or "batch-sample-std", got true; ' +
+      "what centred rewards are divided by",
   ],
   [
     "a number as text",
@@ -139,7 +159,16 @@ test.each<[string, object, string]>([
     { rollout: { temperature: Number.NaN } },
     "rollout.temperature: expected a number above 0 and at most 10, got NaN; sampling temperature",
   ],
-  ["an unknown algorithm", { algo: { name: "ppo" } }, 'algo.name: expected "grpo" or "sft", got "ppo"'],
+  [
+    "an unknown algorithm",
+    { algo: { name: "nameless" } },
+    `algo.name: expected ${algorithms.map(({ id }) => `"${id}"`).join(" or ")}, got "nameless"`,
+  ],
+  [
+    "a combination that makes no sense",
+    { algo: { name: "reinforce-plus-plus", klCoef: 0.1 } },
+    "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0",
+  ],
   ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora"'],
   [
     "a missing model",

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { scored } from "../../src/errors.ts";
 import { buildBatch } from "../../src/loop/batch/rows.ts";
 import { grpo } from "../../src/algo/grpo.ts";
+import { healthOf } from "../../src/train/collapse.ts";
 import { encodeMetricsRow } from "../../src/train/record/metrics.ts";
 import { SignalDetector, signalOf } from "../../src/train/signal.ts";
 import { stepMetrics } from "../../src/train/step-metrics.ts";
@@ -15,7 +16,8 @@ const cut: EpisodeEnd = { type: "length" };
 function metricsOf(groups: readonly Group[], maskTruncated = false) {
   const credits = grpo({ groupSize: 2 }).credit(groups, plainContext);
   const built = buildBatch(credits, { reduction: "token-mean", maskTruncated, maxLength: 8, skipZero: true });
-  return stepMetrics({ step: 1, groups, built, signals: signalOf(groups), update: null, seconds: { rollout: 2, update: 0 } });
+  const rest = { replaced: 0, coefficients: { klCoef: 0.05 }, parts: [], seconds: { rollout: 2, evidence: 0, update: 0 } };
+  return stepMetrics({ step: 1, groups, built, signals: signalOf(groups), health: healthOf(groups, undefined), ...rest });
 }
 
 test("reward is averaged over rollouts, however many turns each had", () => {

@@ -76,6 +76,14 @@ test("a prompt without room for an answer is refused by its id, wherever it is i
   );
 });
 
+test("turns as long as the model's context are refused before any prompt is measured", async () => {
+  for (const maxTokens of [128, 1104]) {
+    const message = `rollout.maxTokens: expected less than the model's context of 128, got ${maxTokens}; lower it`;
+    await expect(check({}, { maxTokens })).rejects.toThrow(message);
+  }
+  await expect(check({}, { maxTokens: 127 })).rejects.toThrow(/^task a: expected a prompt of at most 1 tokens/);
+});
+
 test("an abort is heard between tasks", async () => {
   const controller = new AbortController();
   const env = defineEnv({

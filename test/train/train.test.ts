@@ -55,14 +55,16 @@ test("with a KL term the policy at step 0 is its own reference, and the term hol
   expect(metrics[2]!["kl/reference"]).toBeGreaterThan(1e-4);
 });
 
+const supervisedLine = (question: string, answer: string): string =>
+  `${JSON.stringify({ messages: [{ role: "user", content: question }, { role: "assistant", content: answer }] })}\n`;
+
 const dialogues = [["2+2", "four"], ["1+2", "three"], ["hi", "the dog"], ["bye", "the fox"]] as const;
 
 test("supervised training lowers the loss of a handful of dialogues and then says them back greedily", { timeout: 300_000 }, async () => {
   const runsFolder = await temporaryFolder();
   const model = await writeTinyModel(join(runsFolder, "model"), "llama", wide);
   const data = join(runsFolder, "data.jsonl");
-  const messages = (question: string, answer: string) => [{ role: "user", content: question }, { role: "assistant", content: answer }];
-  writeFileSync(data, dialogues.map(([question, answer]) => `${JSON.stringify({ messages: messages(question, answer) })}\n`).join(""));
+  writeFileSync(data, dialogues.map(([question, answer]) => supervisedLine(question, answer)).join(""));
   const { folder } = await train(
     {
       name: "sft",
@@ -89,6 +91,33 @@ test("supervised training lowers the loss of a handful of dialogues and then say
     });
     expect(renderer.parseTurn(span!.ids, span!.finish)).toEqual({ message: { role: "assistant", content: answer }, parse: "answer" });
   }
+});
+
+test("a supervised run resumes on the data it began with, and on no other", async () => {
+  const runsFolder = await temporaryFolder();
+  const model = await writeTinyModel(join(runsFolder, "model"), "llama", wide);
+  const data = join(runsFolder, "data.jsonl");
+  writeFileSync(data, supervisedLine("2+2", "four"));
+  const stop = new AbortController();
+  const resume = (more: object = {}) =>
+    train(
+      {
+        name: "sft",
+        model: { path: model, adapter: "full" },
+        data,
+        algo: { name: "sft" },
+        rollout: { tasksPerStep: 1, maxTokens: 16 },
+        train: { steps: 3, evalEvery: 0, checkpointEvery: 1 },
+      },
+      { runsFolder, resume: true, ...more },
+    );
+  await expect(resume({ resume: false, signal: stop.signal, observer: { onStep: () => stop.abort(new Error("enough")) } })).rejects.toThrow(
+    "enough",
+  );
+  writeFileSync(data, supervisedLine("2+2", "five"));
+  await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore the file or use another --name$/);
+  writeFileSync(data, supervisedLine("2+2", "four"));
+  expect((await resume()).steps).toBe(3);
 });
 
 test("the same evaluation twice is the same to the last bit, and in the run it is a pair of before and after", async () => {
@@ -176,7 +205,7 @@ test("what an algorithm needs must be there, and what it would ignore must not",
   const run = (changes: object, env = true) =>
     train({ ...lettersConfig(model), ...changes }, { runsFolder, ...(env ? { env: letters() } : {}) });
   await expect(run({ algo: { name: "sft" } })).rejects.toThrow(
-    "data: expected a JSONL file of dialogues, which sft trains on, got nothing",
+    "data: expected a JSONL file of examples, which sft trains on, got nothing",
   );
   await expect(run({ data: "x.jsonl" })).rejects.toThrow("data: expected nothing with grpo, which trains on what it samples, got x.jsonl");
   await expect(run({}, false)).rejects.toThrow("env: expected an environment, which grpo samples in, got nothing");

@@ -7,12 +7,17 @@ import type { Architecture } from "./architecture.ts";
 
 /** Linear layers that may carry an adapter. */
 export const loraTargets = ["q", "k", "v", "o", "gate", "up", "down"] as const;
-export type LoraTarget = (typeof loraTargets)[number];
+type LoraTarget = (typeof loraTargets)[number];
 
 export interface LoraOptions {
   readonly rank: number;
   readonly alpha: number;
   readonly targets: readonly LoraTarget[];
+}
+
+/** Options by the names of a checkpoint's matrices ("q_proj"), as configurations have them; targets in our order. */
+export function loraOptions({ rank, alpha, targets }: Omit<LoraOptions, "targets"> & { readonly targets: readonly string[] }): LoraOptions {
+  return { rank, alpha, targets: loraTargets.filter((target) => targets.includes(`${target}_proj`)) };
 }
 
 /** Adapter parameters `layers.<i>.<part>.loraA` and `.loraB` with their shapes. */

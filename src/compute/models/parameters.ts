@@ -35,6 +35,13 @@ export function familyOf(config: JsonObject): Family {
   return found;
 }
 
+/** The family of an architecture. */
+export function familyNamed(name: string): Family {
+  const found = families.find((family) => family.name === name);
+  if (found === undefined) throw new ModelError(expected("family", `one of ${families.map((family) => family.name).join(", ")}`, name));
+  return found;
+}
+
 /** Names and shapes of all parameters, in order: embedding, layers, final norm, head (absent where tied). */
 export function parameterShapes(a: Architecture): Map<string, readonly number[]> {
   const shapes = new Map<string, readonly number[]>([["embed.weight", [a.vocabulary, a.hidden]]]);

@@ -9,9 +9,11 @@ import { writeSafetensors, type WrittenType } from "./files/safetensors.ts";
 import type { TensorToWrite } from "./files/weight-source.ts";
 import type { LoraOptions } from "./lora.ts";
 import type { Parameters } from "./parameters.ts";
+import { scalarHeadName } from "./scalar-head.ts";
 
 interface AdapterToWrite {
   readonly family: Family;
+  /** LoRA matrices and, for a sequence classifier with one label, the scalar head. */
   readonly adapter: Parameters;
   readonly lora: LoraOptions;
   /** What the adapter was trained on, as PEFT should look it up: a hub id or a path. */
@@ -20,14 +22,18 @@ interface AdapterToWrite {
 }
 
 /**
- * Writes the adapter under PEFT's names. Where the checkpoint fuses matrices (GPT-2's q, k and v), their adapters become one of
- * the summed rank: A stacked, B on the block diagonal, with alpha raised in proportion, so that the product is the same.
+ * Writes the adapter under PEFT's names, a head as the `score` module of AutoModelForSequenceClassification with one label. Where
+ * the checkpoint fuses matrices (GPT-2's q, k and v), their adapters become one of the summed rank: A stacked, B on the block
+ * diagonal, with alpha raised in proportion, so that the product is the same.
  */
 export async function exportPeft(folder: string, { family, adapter, lora, base, type = "F32" }: AdapterToWrite): Promise<void> {
   const modules = groupByModule(family, adapter);
   const tensors = [...modules].flatMap(([module, parts]) => moduleTensors(module, parts, lora.rank));
+  const head = adapter.get(scalarHeadName);
+  if (head !== undefined) tensors.push({ name: `base_model.model.${scalarHeadName}`, shape: head.shape, data: head.floats });
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(modules, { lora, base }), null, 2)}\n`);
+  const config = adapterConfig(modules, { lora, base, head: head !== undefined });
+  await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(config, null, 2)}\n`);
   await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors, { metadata: { format: "pt" }, type });
 }
 
@@ -72,9 +78,9 @@ function moduleTensors(module: string, parts: readonly Part[], rank: number): Te
   ];
 }
 
-type Trained = Pick<AdapterToWrite, "lora" | "base">;
+type Trained = Pick<AdapterToWrite, "lora" | "base"> & { readonly head: boolean };
 
-function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, base }: Trained): JsonObject {
+function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, base, head }: Trained): JsonObject {
   const ranks: Record<string, number> = {};
   const alphas: Record<string, number> = {};
   const targets = new Set<string>();
@@ -90,7 +96,7 @@ function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, ba
   }
   return {
     peft_type: "LORA",
-    task_type: "CAUSAL_LM",
+    task_type: head ? "SEQ_CLS" : "CAUSAL_LM",
     base_model_name_or_path: base,
     inference_mode: true,
     r: lora.rank,
@@ -101,7 +107,7 @@ function adapterConfig(modules: ReadonlyMap<string, readonly Part[]>, { lora, ba
     alpha_pattern: alphas,
     fan_in_fan_out: transposed,
     bias: "none",
-    modules_to_save: null,
+    modules_to_save: head ? ["score"] : null,
     use_rslora: false,
     use_dora: false,
   };

@@ -1,4 +1,5 @@
 /** Opens a policy from a model on disk: weights, tokenizer, chat template and tool-call dialect, checked to fit together. */
+import { resolve } from "node:path";
 import { ConfigError, expected } from "../../errors.ts";
 import type { Architecture, Family } from "../models/architecture.ts";
 import { openModelFiles, type ModelFiles, type OpenModelOptions } from "../models/files/model-folder.ts";
@@ -67,7 +68,8 @@ export async function openPolicy(
     }
     const parameters = await loadParameters(family, architecture, files.weights);
     const decode = (ids: readonly number[]): string => tokenizer.decode([...ids]);
-    const engine = LocalEngine.open({ ...options, name: files.name, architecture, parameters, train, decode });
+    const source = files.name === spec ? spec : resolve(spec);
+    const engine = LocalEngine.open({ source, ...options, name: files.name, architecture, parameters, train, decode });
     const { name, config, tokenizer: tokenizerJson, tokenizerConfig, generationConfig } = files;
     return {
       engine,

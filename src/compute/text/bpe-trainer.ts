@@ -4,6 +4,7 @@
  */
 import { ConfigError, expected } from "../../errors.ts";
 import type { JsonObject } from "../../types.ts";
+import { bpeModel, byteLevel, sequence, split } from "../models/files/tokenizer-json.ts";
 import { BYTE_ALPHABET } from "./tokenizer.ts";
 
 interface BpeOptions {
@@ -182,7 +183,7 @@ function tokenizerJson(
   merges: readonly [string, string][],
   { specials, pattern }: { readonly specials: readonly string[]; readonly pattern: string },
 ): JsonObject {
-  const byteLevel = { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: false };
+  const bytes = byteLevel(false, true);
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   return {
     version: "1.0",
@@ -190,23 +191,9 @@ function tokenizerJson(
     padding: null,
     added_tokens: specials.map((content, id) => ({ id, content, ...flags })),
     normalizer: null,
-    pre_tokenizer: {
-      type: "Sequence",
-      pretokenizers: [{ type: "Split", pattern: { Regex: pattern }, behavior: "Isolated", invert: false }, byteLevel],
-    },
+    pre_tokenizer: sequence(split(pattern), bytes),
     post_processor: null,
-    decoder: byteLevel,
-    model: {
-      type: "BPE",
-      dropout: null,
-      unk_token: null,
-      continuing_subword_prefix: null,
-      end_of_word_suffix: null,
-      fuse_unk: false,
-      byte_fallback: false,
-      ignore_merges: false,
-      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
-      merges,
-    },
+    decoder: bytes,
+    model: bpeModel({ vocab: Object.fromEntries(tokens.map((token, id) => [token, id])), merges, ignoreMerges: false }),
   };
 }

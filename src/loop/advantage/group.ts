@@ -32,6 +32,19 @@ export function groupAdvantages(scores_G: readonly (number | null)[], scale: Gro
   return scores_G.map((score) => (score === null ? null : (score - mean) / divisor));
 }
 
+/**
+ * Centred in each group, divided by the sample deviation of all rewards of the step (TRL's scale "batch"; arXiv:2508.08221): hard and
+ * easy groups keep their weight against each other.
+ */
+export function batchScaledAdvantages(scores_P_G: readonly (readonly (number | null)[])[]): (number | null)[][] {
+  const all = scores_P_G.flat().filter((score) => score !== null);
+  const mean = all.reduce((a, b) => a + b, 0) / all.length;
+  const divisor = Math.sqrt(all.reduce((sum, score) => sum + (score - mean) ** 2, 0) / (all.length - 1));
+  return scores_P_G.map((scores_G) =>
+    groupAdvantages(scores_G, "none").map((advantage) => (advantage === null || advantage === 0 ? advantage : advantage / divisor)),
+  );
+}
+
 function deviation(scale: GroupScale, squares: number, count: number): number {
   switch (scale) {
     case "none":

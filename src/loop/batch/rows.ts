@@ -3,7 +3,7 @@
  * whole step and become each token's weight, so that any cut into micro-batches gives the same sum.
  */
 import { PolicyError, expected } from "../../errors.ts";
-import type { Batch, Credit, Reduction, Row, TrainRow, Trajectory, Unit } from "../../types.ts";
+import type { Batch, Credit, Evidence, Reduction, Row, TokenValues, TrainRow, Trajectory, Unit } from "../../types.ts";
 
 export interface BatchOptions {
   readonly reduction: Reduction;
@@ -12,6 +12,10 @@ export interface BatchOptions {
   readonly maxLength: number;
   /** Rows whose advantages are all zero are left out of the passes (they stay in the divisor). False if the loss has other terms. */
   readonly skipZero: boolean;
+  /** Becomes fields: "reference"; and with the trainer's log-probs, "old" (the trainer's) and "sampler" (the sampler's). */
+  readonly evidence?: (trajectory: Trajectory) => Evidence;
+  /** Given to the loss beside "tokens": a controller's coefficients. */
+  readonly scalars?: Readonly<Record<string, number>>;
 }
 
 export interface BuiltBatch {
@@ -44,9 +48,10 @@ export function buildBatch(credits_P_G: readonly (readonly (Credit | null)[])[],
   const tokens = kept.reduce((sum, credit) => sum + sampledTokens(credit), 0);
   const weightOf = (credit: Credit): number => tokenWeight(credit, { ...options, tokens, completions: kept.length });
   const units = kept_P_G
-    .map((group): Unit => ({ rows: group.flatMap((credit) => trainRows(credit, weightOf(credit), options.skipZero)) }))
+    .map((group): Unit => ({ rows: group.flatMap((credit) => trainRows(credit, weightOf(credit), options)) }))
     .filter(({ rows }) => rows.length > 0);
-  return { batch: units.length === 0 ? null : { units, scalars: { tokens } }, tokens, completions: kept.length };
+  const scalars = { ...options.scalars, tokens };
+  return { batch: units.length === 0 ? null : { units, scalars }, tokens, completions: kept.length };
 }
 
 function sampledTokens({ advantages }: Credit): number {
@@ -64,43 +69,64 @@ function tokenWeight(credit: Credit, step: BatchOptions & { tokens: number; comp
   }
 }
 
-function trainRows({ trajectory, advantages }: Credit, weight: number, skipZero: boolean): TrainRow[] {
-  if (advantages.length !== trajectory.rows.length) {
-    const want = `advantages of ${trajectory.rows.length} rows`;
-    throw new PolicyError(expected(`trajectory ${trajectory.id}`, want, `of ${advantages.length}`));
+function trainRows(credit: Credit, weight: number, { skipZero, evidence }: BatchOptions): TrainRow[] {
+  const { trajectory, advantages } = credit;
+  const fields = { ...creditFields(credit), ...evidenceFields(evidence?.(trajectory) ?? {}) };
+  for (const [name, rows] of Object.entries(fields)) {
+    if (rows.length === trajectory.rows.length) continue;
+    const want = `${nounOf(name)} of ${trajectory.rows.length} rows`;
+    throw new PolicyError(expected(`trajectory ${trajectory.id}`, want, `of ${rows.length}`));
   }
   return trajectory.rows.flatMap((row, i) => {
-    const own = advantages[i]!;
-    const where = `trajectory ${trajectory.id} row ${i}`;
-    checkAligned(row, own, where);
-    if (own.length === 0 || (skipZero && own.every((advantage) => advantage === 0))) return [];
-    return [trainRow(row, { advantages: own, weight })];
+    const own = Object.fromEntries(Object.entries(fields).map(([name, rows]) => [name, rows[i]!]));
+    checkAligned(row, own, `trajectory ${trajectory.id} row ${i}`);
+    const { length } = advantages[i]!;
+    if (length === 0 || (skipZero && advantages[i]!.every((advantage) => advantage === 0))) return [];
+    const { ids, trained, logprobs, temperature } = sampledRow(row);
+    const sampler = own["old"] === undefined ? { old: logprobs } : { sampler: logprobs };
+    return [{ ids, trained, fields: { ...sampler, ...own, weight: new Float32Array(length).fill(weight) }, temperature }];
   });
 }
 
+function creditFields({ advantages, returns, values }: Credit): Record<string, TokenValues> {
+  const targets = returns === undefined ? {} : { return: returns };
+  return { advantage: advantages, ...targets, ...(values === undefined ? {} : { value: values }) };
+}
+
+function evidenceFields({ reference, trainer }: Evidence): Record<string, TokenValues> {
+  return { ...(reference === undefined ? {} : { reference }), ...(trainer === undefined ? {} : { old: trainer }) };
+}
+
+/** What a field's numbers are called in a message. */
+function nounOf(field: string): string {
+  return field === "advantage" || field === "return" || field === "value" ? `${field}s` : `${field} log-probs`;
+}
+
 /** Checked also where a row is left out: an advantage that nothing can be said of is never dropped in silence. */
-function checkAligned({ spans }: Row, { length }: Float32Array, where: string): void {
+function checkAligned({ spans }: Row, fields: Readonly<Record<string, Float32Array>>, where: string): void {
   const sampled = spans.filter((span) => span.kind === "sampled");
   const count = (of: (span: (typeof sampled)[number]) => number): number => sampled.reduce((sum, span) => sum + of(span), 0);
   const [tokens, logprobs] = [count(({ ids }) => ids.length), count((span) => span.logprobs.length)];
-  if (length === tokens && logprobs === tokens) return;
-  const want = `${tokens} advantages and log-probs, one for each sampled token`;
-  throw new PolicyError(expected(where, want, `${length} and ${logprobs}`));
+  for (const [name, { length }] of Object.entries(fields)) {
+    if (length === tokens && logprobs === tokens) continue;
+    const want = `${tokens} ${nounOf(name)} and log-probs, one for each sampled token`;
+    throw new PolicyError(expected(where, want, `${length} and ${logprobs}`));
+  }
 }
 
-function trainRow(row: Row, { advantages, weight }: { advantages: Float32Array; weight: number }): TrainRow {
+/** A row as tokens: all ids, the positions of the sampled ones, their log-probs when they were sampled, and at what temperature. */
+export function sampledRow(row: Row): Omit<TrainRow, "fields"> & { readonly logprobs: Float32Array } {
   const ids: number[] = [];
   const trained: number[] = [];
-  const old: number[] = [];
+  const logprobs: number[] = [];
   let temperature = 1;
   for (const span of row.spans) {
     if (span.kind === "sampled") {
       span.ids.forEach((_, t) => trained.push(ids.length + t));
-      old.push(...span.logprobs);
+      logprobs.push(...span.logprobs);
       temperature = span.temperature;
     }
     ids.push(...span.ids);
   }
-  const fields = { advantage: advantages, old: Float32Array.from(old), weight: new Float32Array(trained.length).fill(weight) };
-  return { ids: Int32Array.from(ids), trained: Int32Array.from(trained), fields, temperature };
+  return { ids: Int32Array.from(ids), trained: Int32Array.from(trained), logprobs: Float32Array.from(logprobs), temperature };
 }

@@ -5,6 +5,7 @@
  */
 import type { Tensor } from "../../compute/tensor/graph.ts";
 import * as o from "../../compute/tensor/ops.ts";
+import type { TokenPart } from "./policy-loss.ts";
 
 export const klEstimators = ["k1", "k2", "k3"] as const;
 export type KlEstimator = (typeof klEstimators)[number];
@@ -20,4 +21,15 @@ export function klEstimate(logprobs: Tensor, reference: Tensor, estimator: KlEst
     case "k3":
       return o.add(o.sub(o.exp(o.neg(d)), 1), d);
   }
+}
+
+/** coef x KL(policy || reference); with coef 0 it is reported and has no gradient. */
+export function klToReference(coef: number, estimator: KlEstimator): TokenPart {
+  return {
+    key: `kl-${coef}-${estimator}`,
+    build: (x) => {
+      const kl = klEstimate(x.logprobs, x.field("reference"), estimator);
+      return { value: coef === 0 ? o.constant(0) : o.mul(kl, coef), measures: { "kl/reference": kl } };
+    },
+  };
 }

@@ -141,13 +141,13 @@ export async function findCheckpoint(run: CheckpointHome, choice: CheckpointChoi
   return verify(home, name, run);
 }
 
-/** Takes away everything newer than `step` and what an interrupted writing left. Damaged ones are kept aside by name. */
-export async function dropCheckpointsAfter(folder: string, step: number): Promise<void> {
+/** Takes away everything newer than `step` and what an interrupted writing left. It is kept aside, under a name that says why. */
+export async function dropCheckpointsAfter(folder: string, step: number, why: "damaged" | "collapsed" = "damaged"): Promise<void> {
   const home = join(folder, "checkpoints");
   await removeTemporaries(home);
   for (const name of await checkpointNames(home)) {
     if (name <= checkpointName(step) && step >= 0) continue;
-    const aside = join(home, `damaged-${name}`);
+    const aside = join(home, `${why}-${name}`);
     await rm(aside, { recursive: true, force: true });
     await rename(join(home, name), aside);
   }

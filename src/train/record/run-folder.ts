@@ -1,6 +1,6 @@
 /**
- * The run folder: config.json, plan.json, ledger.jsonl, metrics.jsonl, trajectories/, checkpoints/. A step is written in the order
- * trajectories, metrics, ledger line; the ledger line commits it. On resume everything after the newest good checkpoint is
+ * The run folder: config.json, inputs.json, plan.json, ledger.jsonl, metrics.jsonl, trajectories/, checkpoints/. A step is written in
+ * the order trajectories, metrics, ledger line; the ledger line commits it. On resume everything after the newest good checkpoint is
  * cut away, so that the resumed run writes the same lines again.
  */
 import { rm } from "node:fs/promises";
@@ -16,12 +16,14 @@ import { type MetricsRow, decodeMetricsRow, encodeMetricsRow } from "./metrics.t
 import { readJsonObject, trajectoryFile } from "./read-run.ts";
 
 /** What a run folder holds beside config.json. */
-const RECORDS = ["plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"];
+const RECORDS = ["inputs.json", "plan.json", "trajectories", "checkpoints", "ledger.jsonl", "metrics.jsonl"];
 
 interface OpenRunOptions {
   readonly folder: string;
   readonly config: JsonObject;
   readonly plan: JsonObject;
+  /** Files that the run reads, by their path in the configuration, with the SHA-256 of what they hold. */
+  readonly inputs?: Readonly<Record<string, string>>;
   readonly resume: boolean;
 }
 
@@ -34,15 +36,15 @@ export interface StepRecord {
 
 /**
  * Opens a new run, or (`resume`) continues one from its newest good checkpoint. Refuses a taken folder, another configuration
- * (naming the keys) and a folder that a living process writes to.
+ * (naming the keys), input files that have changed (naming them) and a folder that a living process writes to.
  */
 export async function openRun(options: OpenRunOptions): Promise<Run> {
-  const { folder, config, plan, resume } = options;
+  const { folder, resume } = options;
   await makeFolder(folder);
   const lock = await lockFolder(folder);
   try {
     await removeTemporaries(folder);
-    return resume ? await resumeRun(folder, config, lock) : await startRun({ folder, config, plan }, lock);
+    return await (resume ? resumeRun(options, lock) : startRun(options, lock));
   } catch (cause) {
     await lock.release();
     throw cause;
@@ -129,8 +131,7 @@ interface RunState {
   readonly notes: readonly string[];
 }
 
-async function startRun(run: { folder: string; config: JsonObject; plan: JsonObject }, lock: FolderLock): Promise<Run> {
-  const { folder, config, plan } = run;
+async function startRun({ folder, config, plan, inputs = {} }: OpenRunOptions, lock: FolderLock): Promise<Run> {
   const names = await listFolder(folder);
   if (names.includes("config.json")) {
     const { lines } = await readLines(join(folder, "ledger.jsonl"));
@@ -145,13 +146,15 @@ async function startRun(run: { folder: string; config: JsonObject; plan: JsonObj
   }
   for (const part of ["trajectories", "checkpoints"]) await makeFolder(join(folder, part));
   for (const part of ["ledger.jsonl", "metrics.jsonl"]) await writeWhole(join(folder, part), "");
-  await writeWhole(join(folder, "plan.json"), `${JSON.stringify(plan, null, 2)}\n`);
-  await writeWhole(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  // The configuration goes last: with it the folder is a run.
+  for (const [part, value] of [["inputs.json", inputs], ["plan.json", plan], ["config.json", config]] as const) {
+    await writeWhole(join(folder, part), `${JSON.stringify(value, null, 2)}\n`);
+  }
   await syncFolder(folder);
   return new Run({ fresh: true, folder, config, ledger: [], resumedFrom: null, notes: [] }, lock);
 }
 
-async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): Promise<Run> {
+async function resumeRun({ folder, config, inputs = {} }: OpenRunOptions, lock: FolderLock): Promise<Run> {
   if (!(await listFolder(folder)).includes("config.json")) {
     throw new RunError(expected(`run folder ${folder}`, "a run to resume", "an empty folder", "leave out --resume or check --name"));
   }
@@ -162,6 +165,7 @@ async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): 
       expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys}`, "restore it or use another --name"),
     );
   }
+  await checkInputs(folder, inputs);
   const ledger = decodeLedger((await readLines(join(folder, "ledger.jsonl"))).lines, join(folder, "ledger.jsonl"));
   const home = { folder, configHash: fingerprint(config), lastStep: ledger.length };
   const { checkpoint, damaged } = await readCheckpoint(home);
@@ -170,6 +174,18 @@ async function resumeRun(folder: string, config: JsonObject, lock: FolderLock): 
   await dropCheckpointsAfter(folder, checkpoint === null ? -1 : keep);
   const notes = openingNotes(damaged, checkpoint, ledger.length);
   return new Run({ fresh: false, folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes }, lock);
+}
+
+/** A configuration names files; what they held when the run began is in inputs.json. */
+async function checkInputs(folder: string, inputs: Readonly<Record<string, string>>): Promise<void> {
+  const stored = await readJsonObject(join(folder, "inputs.json"));
+  for (const [path, hash] of Object.entries(inputs)) {
+    const before = stored[path];
+    if (before === hash) continue;
+    const want = `${path} as it was when the run began (SHA-256 ${typeof before === "string" ? before.slice(0, 12) : "none"}…)`;
+    const got = `another content (${hash.slice(0, 12)}…)`;
+    throw new RunError(expected(`run folder ${folder}`, want, got, "restore the file or use another --name"));
+  }
 }
 
 function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null, committed: number): string[] {

@@ -38,7 +38,7 @@ async function given(changes: JsonObject = {}): Promise<Given> {
 
 test("Ctrl-C ends a run within two seconds with exit code 130, and it resumes", { timeout: 300_000 }, async () => {
   const { cwd, config } = await given();
-  const args = ["train", config, "--runs", join(cwd, "runs"), "--set", "train.steps=100000", "--json"];
+  const args = ["train", config, "--set", "train.steps=100000", "--runs", join(cwd, "runs"), "--json"];
   const child = spawn(process.execPath, [join(source, "app/cli/main.js"), ...args], { stdio: ["ignore", "ignore", "pipe"] });
   let told = "";
   let asked = 0;
@@ -55,13 +55,25 @@ test("Ctrl-C ends a run within two seconds with exit code 130, and it resumes", 
   expect(existsSync(join(folder, "lock"))).toBe(false);
   const reached = (await readRun(folder)).ledger.length;
   expect(reached).toBeGreaterThanOrEqual(2);
+  const resume = ["flywheel", ...args, "--resume"].join(" ");
+  expect(JSON.parse(told.trimEnd().split("\n").at(-1)!)).toEqual({ event: "stopped", step: reached, resume });
 
-  // The same configuration goes on; a second Ctrl-C is not needed to end it here.
+  // The command that it named goes on, here for people; a second Ctrl-C is not needed to end it.
+  const again = resume.split(" ").slice(1).filter((word) => word !== "--json");
   const stopping = new AbortController();
-  const resuming = runFlywheel([...args, "--resume"], { cwd, signal: stopping.signal });
+  const resuming = runFlywheel(again, { cwd, signal: stopping.signal });
   while ((await readRun(folder)).ledger.length <= reached) await new Promise((resolve) => setTimeout(resolve, 20));
   stopping.abort(new Error("enough"));
-  expect((await resuming).code).toBe(130);
+  const { code: second, err } = await resuming;
+  const steps = (await readRun(folder)).ledger.length;
+  expect([second, err.endsWith(`stopped after step ${steps}; go on with: flywheel ${again.join(" ")}\n`)], err).toEqual([130, true]);
+});
+
+test("an interruption before there is a run says so, with exit code 130", async () => {
+  const { cwd, config } = await given();
+  const { code, err } = await runFlywheel(["train", config], { cwd, signal: AbortSignal.abort(new Error("enough")) });
+  expect([code, err]).toEqual([130, "stopped before the run began\n"]);
+  expect(existsSync(join(cwd, "runs"))).toBe(false);
 });
 
 /** The whole of standard error is one line that says what is wrong, and nothing is in the way of the next attempt. */

@@ -3,9 +3,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { LocalEngine } from "../../../src/compute/policy/local/engine.ts";
+import * as o from "../../../src/compute/tensor/ops.ts";
 import { initialParameters } from "../../../src/compute/models/parameters.ts";
 import { rng } from "../../../src/random.ts";
-import type { Batch } from "../../../src/types.ts";
+import type { Batch, Loss } from "../../../src/types.ts";
 import { adamw, crossEntropy, goldenEngine, storedLora, trainRow } from "../../fakes/engines.ts";
 import { goldenModel } from "../../fakes/golden.ts";
 
@@ -74,6 +75,25 @@ test("two hundred steps of constant shape end with the memory of step 20", { tim
   let early = 0;
   for (let step = 1; step <= 200; step++) {
     await trainAndSample(engine, step);
+    if (step === 20) early = (await settled()).rss;
+  }
+  const late = (await settled()).rss;
+  await engine.close();
+  expect(late / early).toBeLessThan(1.05);
+});
+
+test("a hundred steps of policy and critic end with the memory of step 20", { timeout: 300_000 }, async () => {
+  const { engine } = await goldenEngine("llama", "stored-lora");
+  engine.addAdapter("critic", { from: "base", rank: 4, alpha: 8, scalarHead: true, trained: true, seed: 1 });
+  const loss: Loss = { key: "test/squared-values", build: (x) => ({ loss: o.sum(o.mul(x.values, x.values)), metrics: {} }) };
+  const rows = [0, 1, 2].map((i) => trainRow([...prompt, 5 + i, 9, 40 + i, 7], [14, 15, 16, 17, 18]));
+  let early = 0;
+  for (let step = 1; step <= 100; step++) {
+    await trainAndSample(engine, step);
+    await engine.values(rows, { adapter: "critic" });
+    await engine.forwardBackward({ units: [{ rows }], scalars: {} }, loss, { adapter: "critic" });
+    await engine.optimStep({ ...adamw, learningRate: 1e-4, adapter: "critic" });
+    engine.directions("critic").move(new Float32Array(engine.info.trainable + 32).fill(1e-3), 1e-3);
     if (step === 20) early = (await settled()).rss;
   }
   const late = (await settled()).rss;

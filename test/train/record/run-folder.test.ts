@@ -51,7 +51,8 @@ test("a new run has its files and reads back what was committed", async () => {
   await run.recordEvaluation({ step: 0, "heldout/success": 0.25 }, []);
   await trainTo(run, 3);
   await run.close();
-  expect(readdirSync(folder).sort()).toEqual(["checkpoints", "config.json", "ledger.jsonl", "metrics.jsonl", "plan.json", "trajectories"]);
+  const files = ["checkpoints", "config.json", "inputs.json", "ledger.jsonl", "metrics.jsonl", "plan.json", "trajectories"];
+  expect(readdirSync(folder).sort()).toEqual(files);
   const record = await readRun(folder);
   expect(record.config).toEqual(config);
   expect(record.ledger.map((entry) => [entry.step, entry.version, entry.checkpoint])).toEqual([
@@ -89,6 +90,18 @@ test("resume with another configuration names the keys", async () => {
   await expect(openRun({ folder, config: changed, plan, resume: true })).rejects.toThrow(
     "another: algo.groupSize (8 -> 4), seed (null -> 1); restore it",
   );
+});
+
+test("resume with an input file of another content names the file", async () => {
+  const folder = newFolder();
+  const inputs = { "train.jsonl": "0123456789abcdef", "pairs.jsonl": "ffff" };
+  await (await openRun({ folder, config, plan, inputs, resume: false })).close();
+  await (await openRun({ folder, config, plan, inputs, resume: true })).close();
+  await expect(openRun({ folder, config, plan, inputs: { ...inputs, "train.jsonl": "fedcba9876543210" }, resume: true })).rejects.toThrow(
+    `run folder ${folder}: expected train.jsonl as it was when the run began (SHA-256 0123456789ab…), ` +
+      "got another content (fedcba987654…); restore the file or use another --name",
+  );
+  expect(existsSync(join(folder, "lock"))).toBe(false);
 });
 
 test("a living lock is refused, a dead one and one of a reused pid are taken over", async () => {

@@ -2,11 +2,12 @@
 import { createInterface, type Interface } from "node:readline";
 import { addAbortSignal } from "node:stream";
 import { type Command, InvalidArgumentError } from "commander";
-import { openPolicy, type OpenedPolicy } from "../../../compute/policy/open.ts";
+import type { OpenedPolicy } from "../../../compute/policy/open.ts";
 import { ConfigError, FlywheelError, expected } from "../../../errors.ts";
-import { isRunFolder, openTrainedPolicy } from "../../../train/trained.ts";
+import { openTrainedPolicy } from "../../../train/trained.ts";
 import { type Answer, Conversation, type ConversationOptions } from "../chat/conversation.ts";
 import { Interrupted, type CliServices } from "../services.ts";
+import { openSource } from "../source.ts";
 import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
 
@@ -40,16 +41,13 @@ async function chat(model: string, options: ChatOptions, services: CliServices):
 }
 
 async function openChatPolicy(model: string, adapter: string | undefined, services: CliServices): Promise<OpenedPolicy> {
+  if (adapter === undefined) return openSource(model, services);
   const { cwd, environment, stderr } = services;
-  const cache = cacheOption(environment);
-  const spec = pathFrom(cwd, model);
-  if (adapter !== undefined) {
-    const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cache, base: spec });
-    const { trainedOn } = policy.trained;
-    if (pathFrom(cwd, trainedOn) !== spec) stderr.write(`note: ${adapter} was trained on ${trainedOn}; its weights fit ${model}, too\n`);
-    return policy;
-  }
-  return (await isRunFolder(spec)) ? openTrainedPolicy(spec, cache) : openPolicy(spec, cache);
+  const base = pathFrom(cwd, model);
+  const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cacheOption(environment), base });
+  const { trainedOn } = policy.trained;
+  if (pathFrom(cwd, trainedOn) !== base) stderr.write(`note: ${adapter} was trained on ${trainedOn}; its weights fit ${model}, too\n`);
+  return policy;
 }
 
 /** The terminal conversation: Ctrl-C stops an answer, or leaves at the prompt. */

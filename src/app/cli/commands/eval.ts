@@ -1,14 +1,12 @@
 /** `flywheel eval`: a model, or a run's trained policy, on an environment's held-out tasks. */
 import type { Command } from "commander";
-import { openPolicy } from "../../../compute/policy/open.ts";
 import { ConfigError, expected } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
-import { isRunFolder, openTrainedPolicy } from "../../../train/trained.ts";
 import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
+import { openSource } from "../source.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
-import { cacheOption, pathFrom } from "../ui/places.ts";
 import { realOption, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";
@@ -44,15 +42,13 @@ export function registerEval(program: Command, services: CliServices): void {
 }
 
 async function run(source: string, given: Given, services: CliServices): Promise<void> {
-  const { cwd, stdout, stderr, environment, signal } = services;
+  const { stdout, stderr, environment, signal } = services;
   const env = openEnv(envOf(given.env));
   const split = env.tasks("test");
   if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
   if (given.samples > 1 && given.temperature === 0)
     throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
-  const path = pathFrom(cwd, source);
-  const open = (await isRunFolder(path)) ? openTrainedPolicy : openPolicy;
-  await using policy = await open(path, cacheOption(environment));
+  await using policy = await openSource(source, services);
   const bar = progress({ label: "evaluating", total: given.tasks * given.samples, stream: stderr, json: given.json === true, environment });
   const tasks = Array.from({ length: given.tasks }, (_, i) => split.at(i));
   try {
@@ -96,4 +92,3 @@ function details(result: Evaluation): string[] {
   const measures = Object.entries(result.measures).map(([name, value]) => [name, value.toFixed(3)]);
   return ["", ...table([{ title: "measure" }, { title: "mean", align: "right" }], [...(passes.length > 1 ? passes : []), ...measures])];
 }
-

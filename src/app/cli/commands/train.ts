@@ -8,6 +8,7 @@ import { train } from "../../../train/train.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { pathFrom, shownPath } from "../ui/places.ts";
+import { tellStopped } from "../ui/stopped.ts";
 import { outcomeLines, trainView } from "../ui/train-view.ts";
 
 interface Given {
@@ -59,9 +60,27 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
         ? ["", ...outcomeLines(view.before, view.after, paint), ""]
         : [];
     stdout.write(`${[...outcome, `${paint("run", "dim")}  ${folder}  ${paint(`flywheel report ${folder}`, "cyan")}`].join("\n")}\n`);
+  } catch (cause) {
+    view.end();
+    await tellStopped({ folder: resolve(cwd, given.runs, String(input["name"])), resume: resumeCommand(file, given), json }, services);
+    throw cause;
   } finally {
     view.end();
   }
+}
+
+/** The same command again, going on. */
+function resumeCommand(file: string, { set, name, runs, json }: Given): string[] {
+  return [
+    "flywheel",
+    "train",
+    file,
+    ...set.flatMap((override) => ["--set", override]),
+    ...(name === undefined ? [] : ["--name", name]),
+    ...(runs === "runs" ? [] : ["--runs", runs]),
+    ...(json === true ? ["--json"] : []),
+    "--resume",
+  ];
 }
 
 function configOf(path: string, given: Given, cwd: string): Record<string, unknown> {

@@ -3,6 +3,7 @@ import { TokenizerError, expected } from "../../../errors.ts";
 import type { Json, JsonObject } from "../../../types.ts";
 import type { GgufSource } from "./gguf.ts";
 import { GgufReader } from "./gguf-config.ts";
+import { bpeModel, byteLevel, sequence, split } from "./tokenizer-json.ts";
 
 /** What surrounds the byte-level BPE model in the `tokenizer.json` of a family. */
 interface Family {
@@ -14,14 +15,6 @@ interface Family {
   readonly addBos: boolean;
 }
 
-const byteLevel = (useRegex: boolean, trimOffsets: boolean): JsonObject => ({
-  type: "ByteLevel",
-  add_prefix_space: false,
-  trim_offsets: trimOffsets,
-  use_regex: useRegex,
-});
-const split = (regex: string): JsonObject => ({ type: "Split", pattern: { Regex: regex }, behavior: "Isolated", invert: false });
-const sequence = (...pretokenizers: readonly Json[]): JsonObject => ({ type: "Sequence", pretokenizers });
 const decoder: JsonObject = { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true };
 
 /** The pattern that Llama 3 and Qwen2 share, but for how many digits stay together. */
@@ -98,18 +91,7 @@ export function ggufTokenizer(source: GgufSource): GgufTokenizer {
   const special = specialTokens(reader, tokens);
   const addBos = reader.scalar("tokenizer.ggml.add_bos_token") ?? family.addBos;
   const bos = addBos === true ? special.bos : undefined;
-  const model = {
-    type: "BPE",
-    dropout: null,
-    unk_token: null,
-    continuing_subword_prefix: null,
-    end_of_word_suffix: null,
-    fuse_unk: false,
-    byte_fallback: false,
-    ignore_merges: family.ignoreMerges,
-    vocab: vocabulary(tokens, kinds),
-    merges: list(source, "tokenizer.ggml.merges", "string") as readonly string[],
-  };
+  const merges = list(source, "tokenizer.ggml.merges", "string") as readonly string[];
   return {
     tokenizer: {
       version: "1.0",
@@ -120,7 +102,7 @@ export function ggufTokenizer(source: GgufSource): GgufTokenizer {
       pre_tokenizer: family.preTokenizer,
       post_processor: bos === undefined ? byteLevel(true, false) : bosTemplate(bos),
       decoder: family.decoder,
-      model,
+      model: bpeModel({ vocab: vocabulary(tokens, kinds), merges, ignoreMerges: family.ignoreMerges }),
     },
     tokenizerConfig: tokenizerConfig(reader, special, addBos === true),
     generationConfig: generationConfig(reader),

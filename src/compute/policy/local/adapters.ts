@@ -1,9 +1,11 @@
 /** The adapters of one base: the policy's own, its reference, critics and reward models. Each trained one has its own trainer. */
 import { PolicyError, expected } from "../../../errors.ts";
 import type { AdapterOptions } from "../../../types.ts";
-import { initialLora, loraTargets, type LoraOptions } from "../../models/lora.ts";
+import { initialLora, loraShapes, loraTargets, type LoraOptions } from "../../models/lora.ts";
+import { parameterShapes } from "../../models/parameters.ts";
 import { initialScalarHead, scalarHeadName } from "../../models/scalar-head.ts";
-import type { HostTensor } from "../../tensor/host.ts";
+import { HostTensor } from "../../tensor/host.ts";
+import { loadAdapterFolder, saveAdapterFolder } from "./adapter-folder.ts";
 import { blend, blendToBase } from "./blend.ts";
 import type { Machine } from "./forward.ts";
 import { copyOf, type Adapter } from "./model.ts";
@@ -20,23 +22,35 @@ interface Start {
   /** Keep the weights as they are now under the name "reference". */
   readonly reference: boolean;
   readonly seed: number;
+  /** Where the base can be found: a hub id, a path or a name. */
+  readonly source: string;
   readonly settings: TrainerOptions;
 }
 
 type Tensors = ReadonlyMap<string, HostTensor>;
 
+/** An adapter with arrays of its own; `lora` is undefined for a copy of all weights. */
+export interface Kept {
+  readonly name: string;
+  readonly parameters: Tensors;
+  readonly lora: LoraOptions | undefined;
+  readonly trainer: Trainer | undefined;
+}
+
 export class Adapters {
   readonly #machine: Machine;
   readonly #settings: TrainerOptions;
   readonly #train: Trained;
+  readonly #source: string;
   readonly #trainers = new Map<string, Trainer>();
   /** Adapters other than the policy that a blend has changed. */
   readonly #blended = new Set<string>();
 
-  constructor(machine: Machine, { train, reference, seed, settings }: Start) {
+  constructor(machine: Machine, { train, reference, seed, source, settings }: Start) {
     this.#machine = machine;
     this.#settings = settings;
     this.#train = train;
+    this.#source = source;
     const { model } = machine;
     model.setVariant("base", { type: "base" });
     if (train.type === "lora") {
@@ -51,11 +65,15 @@ export class Adapters {
 
   #keepReference(): void {
     const { model } = this.#machine;
-    const train = this.#train;
-    if (train.type === "full") model.setVariant("reference", { type: "full", parameters: copyOf(model.base) });
-    else if (train.type === "lora" && train.initial !== undefined)
-      model.setVariant("reference", { type: "lora", adapter: { parameters: copyOf(train.initial), lora: train.lora } });
-    else model.setVariant("reference", { type: "base" });
+    const policy = model.variant("policy");
+    if (this.baseIsTrained) model.setVariant("reference", { type: "full", parameters: copyOf(model.base) });
+    else if (this.#referenceIsBase || policy.type !== "lora") model.setVariant("reference", { type: "base" });
+    else this.set("reference", { parameters: copyOf(policy.adapter.parameters), lora: policy.adapter.lora }, false);
+  }
+
+  /** A policy that starts as the base (a fresh LoRA, or nothing trained) needs no copy. */
+  get #referenceIsBase(): boolean {
+    return this.#train.type === "none" || (this.#train.type === "lora" && this.#train.initial === undefined);
   }
 
   #addTrainer(name: string, trainable: Tensors): void {
@@ -94,7 +112,7 @@ export class Adapters {
   add(name: string, { from, rank, alpha, scalarHead, trained, seed }: AdapterOptions): void {
     const where = `addAdapter ${name}`;
     const { model } = this.#machine;
-    this.checkNew(name, where);
+    this.#checkNew(name, where);
     if (!(alpha > 0) || !Number.isFinite(alpha)) throw new PolicyError(expected(`${where} alpha`, "above 0", String(alpha)));
     const source = model.variant(from);
     const parameters = new Map<string, HostTensor>();
@@ -115,15 +133,47 @@ export class Adapters {
     this.set(name, { parameters, lora }, trained);
   }
 
+  /** An adapter as a PEFT folder with a note of its base. */
+  writeFolder(name: string, folder: string): Promise<void> {
+    return saveAdapterFolder(folder, name, { model: this.#machine.model, base: this.#source });
+  }
+
+  readFolder(folder: string): Promise<Adapter> {
+    return loadAdapterFolder(folder, { model: this.#machine.model, base: this.#source });
+  }
+
+  /**
+   * Puts an adapter that was read from files under its name: into the arrays of a trained one (its gradients, moments and
+   * update count start anew), or as a frozen one.
+   */
+  receive(name: string, adapter: Adapter): void {
+    const where = `loadAdapter ${name}`;
+    if (name === "base") throw new PolicyError(expected(where, "the name of an adapter", "the base, which never changes"));
+    const trainer = this.#trainers.get(name);
+    if (trainer === undefined || trainer.trainable.size === 0) {
+      if (!this.#machine.model.variants.includes(name) || this.baseIsTrained) this.#checkNew(name, where);
+      this.set(name, adapter, false);
+      return;
+    }
+    const current = this.#machine.model.variant(name);
+    if (current.type !== "lora") return this.#checkNew(name, where);
+    checkSame(where, ["the folder", adapter], [name, current.adapter]);
+    const [has, wants] = [adapter.parameters.has(scalarHeadName), trainer.trainable.has(scalarHeadName)];
+    if (has !== wants)
+      throw new PolicyError(expected(where, `an adapter ${wants ? "with" : "without"} a scalar head`, `one ${has ? "with" : "without"}`));
+    for (const [key, { floats }] of trainer.trainable) floats.set(adapter.parameters.get(key)!.floats);
+    trainer.reset();
+  }
+
   /** Refuses a name that is taken or malformed, and any adapter on a base that is itself trained. */
-  checkNew(name: string, where: string): void {
+  #checkNew(name: string, where: string): void {
     const { variants } = this.#machine.model;
     if (!/^[A-Za-z][A-Za-z0-9_-]*$/.test(name))
       throw new PolicyError(expected(where, "a name of letters, digits, - and _", JSON.stringify(name)));
-    if (variants.includes(name)) throw new PolicyError(expected(where, "a name that is not taken", `one of ${variants.join(", ")}`));
-    if (!this.baseIsTrained) return;
     const want = "a base that is not trained itself (train: lora or none)";
-    throw new PolicyError(expected(where, want, "train: full", "its adapters would sit on a moving base: train the policy as LoRA"));
+    if (this.baseIsTrained)
+      throw new PolicyError(expected(where, want, "train: full", "its adapters would sit on a moving base: train the policy as LoRA"));
+    if (variants.includes(name)) throw new PolicyError(expected(where, "a name that is not taken", `one of ${variants.join(", ")}`));
   }
 
   /**
@@ -141,7 +191,7 @@ export class Adapters {
     if (this.baseIsTrained) return this.#written(to, blend(model.parametersOf(from), this.#fullWeights(to, where), keep));
     if (source.type !== "lora") return target.type === "lora" && this.#written(to, blendToBase(target.adapter.parameters, keep));
     if (target.type === "lora") {
-      checkSame(where, { from, to, source: source.adapter.lora, target: target.adapter.lora });
+      checkSame(where, [from, source.adapter], [to, target.adapter]);
       return this.#written(to, blend(source.adapter.parameters, target.adapter.parameters, keep));
     }
     if (to === "policy") throw new PolicyError(`${where}: the model was opened for sampling only; open it with train: full or lora`);
@@ -165,15 +215,65 @@ export class Adapters {
     throw new PolicyError(expected(where, "weights of its own to change", `${name}, which has none`));
   }
 
+  /** What a state keeps beside the policy: every LoRA adapter, and a full copy that a blend has changed. */
+  kept(): Kept[] {
+    const { model } = this.#machine;
+    return model.variants.flatMap((name): Kept[] => {
+      const variant = model.variant(name);
+      if (name === "policy" || variant.type === "base") return [];
+      const trainer = this.#trainers.get(name);
+      if (variant.type === "lora") return [{ name, ...variant.adapter, trainer }];
+      return this.#blended.has(name) ? [{ name, parameters: variant.parameters, lora: undefined, trainer }] : [];
+    });
+  }
+
+  /** Shapes of an adapter's parameters; without LoRA options, those of a copy of all weights. */
+  shapesOf({ lora, scalarHead }: { lora: LoraOptions | null; scalarHead: boolean }): ReadonlyMap<string, readonly number[]> {
+    const { architecture } = this.#machine.model;
+    const matrices = lora === null ? parameterShapes(architecture) : loraShapes(architecture, lora);
+    return new Map([...matrices, ...(scalarHead ? ([[scalarHeadName, [1, architecture.hidden]]] as const) : [])]);
+  }
+
+  /** The arrays that a stored adapter is read into: its own, or (where the engine has none) new ones under its name. */
+  restored(
+    name: string,
+    { lora, trained, shapes }: { lora: LoraOptions | null; trained: boolean; shapes: ReadonlyMap<string, readonly number[]> },
+  ): { parameters: Tensors; trainer: Trainer | undefined } {
+    const { model } = this.#machine;
+    const variant = model.variants.includes(name) ? model.variant(name) : undefined;
+    const own = variant?.type === "lora" ? variant.adapter.parameters : variant?.type === "full" ? variant.parameters : undefined;
+    const parameters = own ?? zeros(shapes);
+    if (own === undefined && lora !== null) this.set(name, { parameters, lora }, trained);
+    if (own === undefined && lora === null) model.setVariant(name, { type: "full", parameters });
+    this.#blended.add(name);
+    return { parameters, trainer: this.#trainers.get(name) };
+  }
+
+  /** Whether the reference is, or can be made again, what it was when the engine was opened. */
+  get canUnblendReference(): boolean {
+    return !this.#blended.has("reference") || this.#referenceIsBase;
+  }
+
+  /** The reference becomes the plain base again, if that is what it was. */
+  unblendReference(): void {
+    if (this.#blended.delete("reference")) this.#machine.model.setVariant("reference", { type: "base" });
+  }
+
   close(): void {
     for (const trainer of this.#trainers.values()) trainer.close();
   }
 }
 
-function checkSame(
-  where: string,
-  { from, to, source, target }: { from: string; to: string; source: LoraOptions; target: LoraOptions },
-): void {
-  const text = ({ rank, alpha, targets }: LoraOptions): string => `rank ${rank}, alpha ${alpha} on ${targets.join(" ")}`;
+/** Refuses two adapters whose matrices are not of the same layers, rank and scale. */
+function checkSame(where: string, [from, source]: readonly [string, Adapter], [to, target]: readonly [string, Adapter]): void {
+  const text = ({ parameters, lora: { rank, alpha } }: Adapter): string => {
+    const parts = loraTargets.filter((part) => parameters.has(`layers.0.${part}.loraA`));
+    return `rank ${rank}, alpha ${alpha} on ${parts.join(" ")}`;
+  };
   if (text(source) !== text(target)) throw new PolicyError(expected(where, `${to} with ${text(source)} as ${from} has`, text(target)));
+}
+
+function zeros(shapes: ReadonlyMap<string, readonly number[]>): Tensors {
+  const make = (shape: readonly number[]): HostTensor => new HostTensor(new Float32Array(shape.reduce((a, b) => a * b, 1)), shape);
+  return new Map([...shapes].map(([name, shape]) => [name, make(shape)]));
 }

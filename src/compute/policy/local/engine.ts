@@ -36,6 +36,8 @@ export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<Sam
   /** Keep the weights as they are now under the adapter name "reference". */
   readonly reference?: boolean;
   readonly seed?: number;
+  /** Where the base can be found again (a hub id or a path), noted in saved adapters; default: the name. */
+  readonly source?: string;
 }
 
 const defaults = {
@@ -74,12 +76,12 @@ export class LocalEngine implements Engine {
   #closing: Promise<void> | undefined;
 
   private constructor(options: LocalEngineOptions) {
-    const { architecture, parameters, train, reference = false, seed = 0, name, ...rest } = options;
+    const { architecture, parameters, train, reference = false, seed = 0, name, source = name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
     const settings = { ...defaults, ...rest };
     this.#settings = settings;
-    this.#adapters = new Adapters(this.#machine, { train, reference, seed, settings });
+    this.#adapters = new Adapters(this.#machine, { train, reference, seed, source, settings });
     this.trainer = this.#adapters.policy;
     this.sampler = new Sampler(this.#machine, settings);
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
@@ -121,8 +123,10 @@ export class LocalEngine implements Engine {
   async #inTurn<T>(what: string, body: () => Promise<T>): Promise<T> {
     this.#refuseClosed(what);
     this.#waiting++;
-    const result = this.#turn.then(body);
-    this.#turn = result.catch(() => undefined).then(() => this.#waiting--);
+    const result = this.#turn.then(body).finally(() => {
+      this.#waiting--;
+    });
+    this.#turn = result.catch(() => undefined);
     return result;
   }
 
@@ -193,12 +197,18 @@ export class LocalEngine implements Engine {
     });
   }
 
-  saveAdapter(name: string): Promise<void> {
-    throw new PolicyError(`saveAdapter ${name}: this engine writes no adapter folders`);
+  async saveAdapter(name: string, folder: string): Promise<void> {
+    await this.#inTurn("saveAdapter", () => this.#adapters.writeFolder(name, folder));
   }
 
-  loadAdapter(name: string): Promise<void> {
-    throw new PolicyError(`loadAdapter ${name}: this engine reads no adapter folders`);
+  async loadAdapter(name: string, folder: string): Promise<void> {
+    await this.#inTurn("loadAdapter", async () => {
+      const adapter = await this.#adapters.readFolder(folder);
+      this.#refuseWhileSampling("loadAdapter", name);
+      this.#adapters.receive(name, adapter);
+      if (name === "policy") this.#probe = undefined;
+      this.#changed(name, { moved: false });
+    });
   }
 
   directions(adapter = "policy"): Directions {
@@ -241,7 +251,7 @@ export class LocalEngine implements Engine {
   }
 
   async save(folder: string): Promise<void> {
-    await this.#inTurn("save", () => saveState(folder, { trainer: this.trainer, version: this.#version }));
+    await this.#inTurn("save", () => saveState(folder, { adapters: this.#adapters, version: this.#version }));
   }
 
   async load(folder: string): Promise<void> {
@@ -251,7 +261,7 @@ export class LocalEngine implements Engine {
         this.#refuseWhileSampling("load"); // a request may have come while the files were read
         this.#state = "changing";
       };
-      this.#version = await loadState(folder, { trainer: this.trainer, beforeWrite });
+      this.#version = await loadState(folder, { adapters: this.#adapters, beforeWrite });
       this.#probe = undefined;
       this.#mustMove = false;
       await this.#publish();

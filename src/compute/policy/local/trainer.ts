@@ -246,6 +246,13 @@ export class Trainer {
     for (const { floats } of this.#gradients?.values() ?? []) floats.fill(0);
   }
 
+  /** The weights are new: what was learnt about the old ones is dropped. */
+  reset(): void {
+    this.clearGradients();
+    this.moments.clear();
+    this.updates = 0;
+  }
+
   /** Frees gradients and moments. */
   close(): void {
     this.#gradients = undefined;

@@ -66,9 +66,39 @@ export type FoundCall = { readonly call: CallText; readonly end: number } | { re
  * Text that stands beside calls. White space around a call belongs to the call, except before the first, where one line end does:
  * that is what dialects write between text and call.
  */
-export function textBeside(text: string, where: { readonly afterCall: boolean; readonly beforeCall: boolean }): string {
+function textBeside(text: string, where: { readonly afterCall: boolean; readonly beforeCall: boolean }): string {
   if (where.afterCall) return text.trim() === "" ? "" : text;
   return where.beforeCall && text.endsWith("\n") ? text.slice(0, -1) : text;
+}
+
+interface TaggedCalls {
+  /** What a call begins with. */
+  readonly open: string;
+  /** Texts that have no place outside a call. */
+  readonly marks: readonly string[];
+  /** Reads the call that follows `open`; `end` is behind its closing mark. */
+  readonly readOne: (text: string, start: number, options: ParseOptions) => FoundCall;
+}
+
+/** A reader of calls between an opening and a closing mark, any number of them, with text beside them. */
+export function taggedCalls({ open: mark, marks, readOne }: TaggedCalls): (text: string, options: ParseOptions) => Reading {
+  return (text, options) => {
+    const calls: CallText[] = [];
+    let content = "";
+    let at = 0;
+    for (;;) {
+      const open = text.indexOf(mark, at);
+      const between = text.slice(at, open < 0 ? undefined : open);
+      const stray = marks.find((candidate) => between.includes(candidate));
+      if (stray !== undefined) return { malformed: `${stray} without ${mark}` };
+      content += textBeside(between, { afterCall: calls.length > 0, beforeCall: open >= 0 });
+      if (open < 0) return { content, calls };
+      const found = readOne(text, open + mark.length, options);
+      if ("malformed" in found) return found;
+      calls.push(found.call);
+      at = found.end;
+    }
+  };
 }
 
 /** Makes a parser from a reader: reasoning first, and a malformed turn keeps its whole text and no call. */

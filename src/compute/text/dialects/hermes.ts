@@ -1,6 +1,6 @@
 /** Hermes and Qwen: `<tool_call>\n{"name": …, "arguments": {…}}\n</tool_call>`, any number of them, after the text. */
 import { TokenizerError, expected } from "../../../errors.ts";
-import { parser, textBeside, type CallText, type Dialect, type Reading } from "./dialect.ts";
+import { parser, taggedCalls, type Dialect, type FoundCall } from "./dialect.ts";
 import { dumpCall, readCall } from "./json-call.ts";
 
 const OPEN = "<tool_call>";
@@ -15,23 +15,12 @@ export const hermes: Dialect = {
     const texts = calls.map((call) => `${OPEN}\n${dumpCall(call, "arguments")}\n${CLOSE}`);
     return [...(content === "" ? [] : [content]), ...texts].join("\n");
   },
-  parse: parser(read),
+  parse: parser(taggedCalls({ open: OPEN, marks: [CLOSE], readOne })),
 };
 
-function read(text: string): Reading {
-  const calls: CallText[] = [];
-  let content = "";
-  let at = 0;
-  for (;;) {
-    const open = text.indexOf(OPEN, at);
-    const between = text.slice(at, open < 0 ? undefined : open);
-    if (between.includes(CLOSE)) return { malformed: `${CLOSE} without ${OPEN}` };
-    content += textBeside(between, { afterCall: calls.length > 0, beforeCall: open >= 0 });
-    if (open < 0) return { content, calls };
-    const found = readCall(text, open + OPEN.length, ["arguments"]);
-    if ("malformed" in found) return found;
-    if (!text.startsWith(CLOSE, found.end)) return { malformed: `the call of ${found.call.name} is not closed by ${CLOSE}` };
-    calls.push(found.call);
-    at = found.end + CLOSE.length;
-  }
+function readOne(text: string, start: number): FoundCall {
+  const found = readCall(text, start, ["arguments"]);
+  if ("malformed" in found) return found;
+  if (!text.startsWith(CLOSE, found.end)) return { malformed: `the call of ${found.call.name} is not closed by ${CLOSE}` };
+  return { call: found.call, end: found.end + CLOSE.length };
 }

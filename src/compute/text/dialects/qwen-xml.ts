@@ -5,8 +5,8 @@
 import { TokenizerError, expected } from "../../../errors.ts";
 import { FORBIDDEN_KEYS, dumpJson, parseJsonStrict } from "../../../json.ts";
 import type { Json, ToolSpec } from "../../../types.ts";
-import { isObject, parser, textBeside } from "./dialect.ts";
-import type { CallText, Dialect, FoundCall, ParseOptions, Reading } from "./dialect.ts";
+import { isObject, parser, taggedCalls } from "./dialect.ts";
+import type { CallText, Dialect, FoundCall, ParseOptions } from "./dialect.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
@@ -24,7 +24,7 @@ export const qwenXml: Dialect = {
     }
     return [...(content === "" ? [] : [content]), ...calls.map(callText)].join("\n");
   },
-  parse: parser(read),
+  parse: parser(taggedCalls({ open: OPEN, marks: MARKS, readOne: readFunction })),
 };
 
 function callText(call: CallText): string {
@@ -36,24 +36,6 @@ function callText(call: CallText): string {
     return `<parameter=${key}>\n${text}\n${PARAMETER_CLOSE}\n`;
   });
   return `${OPEN}\n<function=${call.name}>\n${parameters.join("")}</function>\n${CLOSE}`;
-}
-
-function read(text: string, options: ParseOptions): Reading {
-  const calls: CallText[] = [];
-  let content = "";
-  let at = 0;
-  for (;;) {
-    const open = text.indexOf(OPEN, at);
-    const between = text.slice(at, open < 0 ? undefined : open);
-    const stray = MARKS.find((mark) => between.includes(mark));
-    if (stray !== undefined) return { malformed: `${stray} without ${OPEN}` };
-    content += textBeside(between, { afterCall: calls.length > 0, beforeCall: open >= 0 });
-    if (open < 0) return { content, calls };
-    const found = readFunction(text, open + OPEN.length, options);
-    if ("malformed" in found) return found;
-    calls.push(found.call);
-    at = found.end;
-  }
 }
 
 function readFunction(text: string, start: number, options: ParseOptions): FoundCall {
