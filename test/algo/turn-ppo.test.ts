@@ -33,8 +33,8 @@ test("advantages are whitened over the step's tokens; an unscored sample has non
   expect(none).toBeNull();
   const all = [...list(one!.advantages), ...list(other!.advantages)];
   expect(all.reduce((a, b) => a + b, 0)).toBeCloseTo(0, 5);
-  // Before: 0.5, 0.5, 0.25 and -0.5, -0.5, -0.75: mean -1/12, sample variance 0.341667 (squares 1.75 - 6/144 = 1.70833, over 5).
-  expect(all[0]).toBeCloseTo((0.5 + 1 / 12) / Math.sqrt(1.70833 / 5), 4);
+  // Before: 0.5, 0.5, 0.25 and -0.5, -0.5, -0.75: mean -1/12, squares 1.625 - 6/144 = 1.58333, over 5.
+  expect(all[0]).toBeCloseTo((0.5 + 1 / 12) / Math.sqrt(1.58333 / 5), 4);
 });
 
 test("the critic and the discounts are settings; what contradicts itself is refused", () => {
