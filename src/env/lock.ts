@@ -4,7 +4,7 @@
  */
 import { ConfigError, EnvError, expected, scored } from "../errors.ts";
 import type { Env, EnvStep, Episode, JsonObject, Message, Split, Task, Turn } from "../types.ts";
-import { drawLock, lockHints, tryLock, type Lock, type LockHint, type LockRules } from "./lock/dials.ts";
+import { drawLock, lockHints, observation, tryLock, type Lock, type LockHint, type LockRules } from "./lock/dials.ts";
 
 export interface LockOptions {
   readonly seed?: number;
@@ -23,7 +23,7 @@ export const lockOf = (task: Task): Lock => task.data as unknown as Lock;
 
 /** The lock environment. Reward: 1 if every dial is set, else 0; the measure `progress` is the share of dials set. */
 export function lock({ sizes = { train: 2_000, test: 200 }, ...options }: LockOptions = {}): Env {
-  const rules: LockRules = { seed: 0, steps: 12, choices: 2, tries: 4, hint: "sign", ...options };
+  const rules: LockRules = { seed: 0, steps: 12, choices: 2, tries: 6, hint: "sign", ...options };
   const ranges = [["seed", 0, 2 ** 32 - 1], ["steps", 1, 24], ["choices", 2, 4], ["tries", 0, 24]] as const;
   for (const [key, low, high] of ranges) {
     if (Number.isInteger(rules[key]) && rules[key] >= low && rules[key] <= high) continue;
@@ -53,7 +53,7 @@ function taskOf(split: Split, index: number, rules: LockRules & { readonly size:
   const made = drawLock(split, index, rules);
   const number = 2 * index + (split === "test" ? 1 : 0);
   const settings = Array.from({ length: rules.choices }, (_, i) => i + 1).join(" or ");
-  const prompt: Message[] = [{ role: "user", content: `Lock ${number}. Say ${settings}.\n${made.shown[0]!}` }];
+  const prompt: Message[] = [{ role: "user", content: `Lock ${number}. Say ${settings}.\n${observation(made, { set: 0, wrong: 0 })}` }];
   return { id: `lock-${split}-${index}`, prompt, data: made as unknown as JsonObject };
 }
 
@@ -62,15 +62,15 @@ const answerOf = ({ parse, message }: Pick<Turn, "parse" | "message">): string =
 
 function start(task: Task): Episode {
   const answers: string[] = [];
-  const { shown, right } = lockOf(task);
+  const { right } = lockOf(task);
   let closed = false;
   return {
     async step(turn): Promise<EnvStep> {
       if (closed) throw new EnvError(expected("environment lock: step", "no turn after the end", "another turn", "start a new episode"));
       answers.push(answerOf(turn));
-      const { set, done } = tryLock(lockOf(task), answers);
-      closed = done;
-      return { messages: done ? [] : [{ role: "user", content: shown[set]! }], done };
+      const tried = tryLock(lockOf(task), answers);
+      closed = tried.done;
+      return { messages: tried.done ? [] : [{ role: "user", content: observation(lockOf(task), tried) }], done: tried.done };
     },
     measures() {
       const { set, wrong, malformed } = tryLock(lockOf(task), answers);

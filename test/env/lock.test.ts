@@ -21,7 +21,7 @@ test("a task is 12 dials of two settings, each showing a sign that stands for th
   const meaning = new Map<string, string>();
   for (const task of [...Array(100).keys()].flatMap((i) => [env.tasks("train").at(i), env.tasks("test").at(i)])) {
     const { right, shown, tries } = lockOf(task);
-    expect([right.length, shown.length, tries]).toEqual([12, 12, 4]);
+    expect([right.length, shown.length, tries]).toEqual([12, 12, 6]);
     shown.forEach((text, dial) => {
       const [, number, sign] = /^(\d+) ([A-H])$/.exec(text)!;
       expect(number).toBe(String(dial + 1));
@@ -33,22 +33,22 @@ test("a task is 12 dials of two settings, each showing a sign that stands for th
   expect([...meaning.values()].sort()).toEqual(["1", "1", "1", "1", "2", "2", "2", "2"]);
 });
 
-test("a wrong answer leaves the dial, costs a try and says nothing; the one after the last try jams the lock", async () => {
+test("a wrong answer leaves the dial and costs a try; the one after the last try jams the lock", async () => {
   const task = env.tasks("train").at(3);
   const { right, shown } = lockOf(task);
   const late = await playScripted(env, task, [say(other(right[0]!)), ...right.map(say)]);
   expect(late.messages.filter(({ role }) => role === "user").map(({ content }) => content)).toEqual([
-    `Lock 6. Say 1 or 2.\n${shown[0]!}`,
-    ...shown,
+    `Lock 6. Say 1 or 2.\n${shown[0]!} 6`,
+    ...shown.map((text) => `${text} 5`),
   ]);
   expect(late.verdict).toMatchObject({ type: "scored", score: 1 });
   expect(late.measures).toEqual({ turns: 13, dialsSet: 12, wrongAnswers: 1, malformedAnswers: 0, progress: 1 });
   expect(late.turns.every(({ reward }) => reward === undefined)).toBe(true);
 
-  const jammed = await playScripted(env, task, [...right.slice(0, 3), ...Array(6).fill(other(right[3]!))].map(say));
-  expect([jammed.turns.length, jammed.done]).toEqual([8, true]);
-  expect(jammed.measures).toEqual({ turns: 8, dialsSet: 3, wrongAnswers: 5, malformedAnswers: 0, progress: 0.25 });
-  expect(jammed.verdict).toMatchObject({ score: 0, explanation: "3 of 12 dials set, 5 wrong answers, 0 unreadable" });
+  const jammed = await playScripted(env, task, [...right.slice(0, 3), ...Array(9).fill(other(right[3]!))].map(say));
+  expect([jammed.turns.length, jammed.done]).toEqual([10, true]);
+  expect(jammed.measures).toEqual({ turns: 10, dialsSet: 3, wrongAnswers: 7, malformedAnswers: 0, progress: 0.25 });
+  expect(jammed.verdict).toMatchObject({ score: 0, explanation: "3 of 12 dials set, 7 wrong answers, 0 unreadable" });
 });
 
 test("what is no setting of a dial, a call and a cut turn jam the lock", async () => {
@@ -76,11 +76,11 @@ async function opened(options: LockOptions, count: number): Promise<number> {
 }
 
 test("answers at random open as many locks as chance says", async () => {
-  // 12 right before 5 wrong: P(at least 12 of 16 right) = (1820 + 560 + 120 + 16 + 1) / 65536 = 0.0384; 3 deviations over 1,500 are 0.015.
-  expect(Math.abs((await opened({}, 1_500)) - 0.0384)).toBeLessThan(0.015);
-  // Every answer right: (1/2)^12 = 0.0002. Four settings: P(at least 12 of 16 right) = 4e-5.
+  // 12 right before 7 wrong: P(at least 12 of 18 right) = 31180 / 262144 = 0.1189; 3 deviations over 1,500 are 0.025.
+  expect(Math.abs((await opened({}, 1_500)) - 0.1189)).toBeLessThan(0.025);
+  // Every answer right: (1/2)^12 = 0.0002. Four settings and 4 tries: P(at least 12 of 16 right) = 4e-5.
   expect(await opened({ tries: 0 }, 300)).toBeLessThan(0.01);
-  expect(await opened({ choices: 4 }, 300)).toBe(0);
+  expect(await opened({ choices: 4, tries: 4 }, 300)).toBe(0);
   // Two dials, no try: 1/4; 3 deviations are 0.065.
   expect(Math.abs((await opened({ steps: 2, tries: 0 }, 400)) - 0.25)).toBeLessThan(0.065);
 });
@@ -108,6 +108,6 @@ test.each<[object, string]>([
 
 test("a configuration names it", () => {
   const task: Task = openEnv({ name: "lock", steps: 3, choices: 4, tries: 0, hint: "sign", seed: 2 }).tasks("test").at(0);
-  expect(task.prompt[0]!.content).toMatch(/^Lock 1\. Say 1 or 2 or 3 or 4\.\n1 [A-H]$/);
+  expect(task.prompt[0]!.content).toMatch(/^Lock 1\. Say 1 or 2 or 3 or 4\.\n1 [A-H] 0$/);
   expect(lockOf(task)).toMatchObject({ choices: 4, tries: 0 });
 });

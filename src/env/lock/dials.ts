@@ -14,7 +14,7 @@ export interface LockRules {
   readonly hint: LockHint;
 }
 
-/** What a task holds as its data. `shown[i]` is all that is said of dial i, and so names its state in every rollout. */
+/** What a task holds as its data: each dial's right answer and what it shows. */
 export interface Lock {
   readonly right: readonly string[];
   readonly shown: readonly string[];
@@ -32,6 +32,11 @@ export function drawLock(split: Split, index: number, { seed, steps, choices, tr
   const right = signs.map((sign) => String(1 + (order[sign]! % choices)));
   const shown = signs.map((sign, dial) => `${dial + 1}${{ answer: ` ${right[dial]!}`, sign: ` ${SIGNS[sign]!}`, number: "" }[hint]}`);
   return { right, shown, choices, tries };
+}
+
+/** All that is said of a state: the dial, what it shows, and the tries that are left. Equal texts are equal states, in every rollout. */
+export function observation({ shown, tries }: Lock, { set, wrong }: Pick<Tried, "set" | "wrong">): string {
+  return `${shown[set]!} ${tries - wrong}`;
 }
 
 interface Tried {

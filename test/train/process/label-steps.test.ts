@@ -32,13 +32,13 @@ test("soft labels are the chance of success from each prefix, where that is know
   const wrong = right[0] === "1" ? "2" : "1";
   const detour = await played(env, task, scriptedPolicy((turn) => [wrong, ...right][turn]!));
   const policy = tosser();
-  const completions = 600;
+  const completions = 200;
   const [straight, around] = await labelSteps(env, [whole, detour], options(policy, { completions }));
   // n dials left, one try: (1/2)^n (all right) + n (1/2)^(n + 1) (one wrong, before the last right). n = 2: 1/4 + 1/4. n = 1: 1/2 + 1/4.
   const chances = { straight: [0.5, 0.75, 1], around: [1 / 8, 1 / 4, 1 / 2, 1] };
-  // Three deviations of a mean of 600 tosses are at most 0.061.
-  chances.straight.forEach((chance, k) => expect(Math.abs(straight!.labels[k]! - chance)).toBeLessThan(0.062));
-  chances.around.forEach((chance, k) => expect(Math.abs(around!.labels[k]! - chance)).toBeLessThan(0.062));
+  // Three deviations of a mean of 200 tosses are at most 0.106.
+  chances.straight.forEach((chance, k) => expect(Math.abs(straight!.labels[k]! - chance)).toBeLessThan(0.106));
+  chances.around.forEach((chance, k) => expect(Math.abs(around!.labels[k]! - chance)).toBeLessThan(0.106));
   expect([straight!.labels.at(-1), around!.labels.at(-1)]).toEqual([1, 1]);
   // The last prefix is the whole episode and is not completed; every request gave two tokens.
   expect([straight!.completions, around!.completions]).toEqual([2 * completions, 3 * completions]);
@@ -81,14 +81,14 @@ test("steps between separators of one answer are completed inside the answer", a
   const task = env.tasks("train").at(0);
   const first = await played(env, task, scriptedPolicy(() => "one\ntwo\nbad"));
   const policy = scriptedPolicy((_turn, request) => (coin(request) ? "good" : "bad"));
-  const [labelled] = await labelSteps(env, [first], options(policy, { completions: 400, steps: { separator: "\n" } }));
+  const [labelled] = await labelSteps(env, [first], options(policy, { completions: 200, steps: { separator: "\n" } }));
   expect(labelled!.steps).toEqual(["one\n", "two\n", "bad"]);
-  expect(Math.abs(labelled!.labels[0]! - 0.5)).toBeLessThan(0.075);
-  expect(Math.abs(labelled!.labels[1]! - 0.5)).toBeLessThan(0.075);
+  expect(Math.abs(labelled!.labels[0]! - 0.5)).toBeLessThan(0.106);
+  expect(Math.abs(labelled!.labels[1]! - 0.5)).toBeLessThan(0.106);
   expect(labelled!.labels[2]).toBe(0);
   const text = policy.renderer.tokenizer.decode([...policy.requests[0]!.prompt]);
   expect(text.endsWith("one\n")).toBe(true);
-  expect(policy.renderer.tokenizer.decode([...policy.requests[400]!.prompt]).endsWith("one\ntwo\n")).toBe(true);
+  expect(policy.renderer.tokenizer.decode([...policy.requests[200]!.prompt]).endsWith("one\ntwo\n")).toBe(true);
   const labels = labelled!.labels;
   expect(stepRows([labelled!], "\n")).toEqual([{ prompt: task.prompt, steps: ["one", "two", "bad"], labels }]);
 });
@@ -99,7 +99,7 @@ test("rows of a dialogue carry the environment's answers, and end where a step c
   const { right, shown } = lockOf(task);
   const whole = await played(env, task, scriptedPolicy((turn) => right[turn]!));
   const [labelled] = await labelSteps(env, [whole], options(scriptedPolicy(() => right[1]!)));
-  const messages = [...task.prompt, { role: "assistant", content: right[0] }, { role: "user", content: shown[1] }];
+  const messages = [...task.prompt, { role: "assistant", content: right[0] }, { role: "user", content: `${shown[1]!} 0` }];
   expect(stepRows([labelled!], "\n")).toEqual([
     { messages: [...messages, { role: "assistant", content: right[1] }], labels: [1, 1] },
   ]);
