@@ -36,8 +36,13 @@ export { openTokenizer, type Tokenizer } from "./compute/text/tokenizer.ts";
 /** Graph functions, for losses. */
 export * as ops from "./compute/tensor/ops.ts";
 
-export { defineAlgorithm, defineOffline, grpo, sft } from "./algo/index.ts";
-export type * from "./algo/index.ts";
+export { memoryTable } from "./compute/policy/local/memory-table.ts";
+
+export { rlhf, type RlhfOptions, type RlhfResult } from "./train/rlhf.ts";
+export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agreement.ts";
+export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";
+
+export * from "./algo/index.ts";
 export { dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 

@@ -2,20 +2,22 @@
  * Online DPO (Guo et al. 2024, arXiv:2402.04792): the pair is the best and the worst of the policy's own samples, by the reward of the
  * environment (a verifier, a reward model or a judge). Defaults are those of TRL's OnlineDPOTrainer. Equal rewards train nothing.
  */
-import { oneOf, real, whole } from "../config-fields.ts";
+import { oneOf, real } from "../config-fields.ts";
 import { broadcastCredit } from "../loop/advantage/broadcast.ts";
 import { scoresOf } from "../loop/advantage/group.ts";
 import { dpoLoss } from "../loop/loss/preference.ts";
 import { defineAlgorithm } from "./define.ts";
+import { epochs, groupOf } from "./settings.ts";
 
 export const onlineDpo = defineAlgorithm({
   name: "online-dpo",
   paper: "arXiv:2402.04792",
   config: {
-    groupSize: whole({ min: 2, max: 4096 }, 2, "samples of one task, of which the best and the worst are compared"),
+    /** The best and the worst of these are compared. */
+    ...groupOf(2),
     loss: oneOf(["sigmoid", "ipo"], "sigmoid", "which loss over the pair's margin"),
     beta: real({ above: 0, max: 100 }, 0.1, "weight of the constraint to the reference"),
-    epochsPerBatch: whole({ min: 1, max: 64 }, 1, "optimiser steps taken on one batch"),
+    ...epochs,
   },
   build: ({ groupSize, loss, beta, epochsPerBatch }) => ({
     groupSize,

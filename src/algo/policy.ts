@@ -47,7 +47,7 @@ export function policyAlgorithm(settings: PolicySettings, { surrogate, credit, n
     ],
     reduction,
     maskTruncated,
-    keepZero: klCoef > 0 || entropyCoef > 0 || klCovCoef > 0,
+    keepZero: klCoef + klRewardCoef > 0 || entropyCoef > 0 || klCovCoef > 0,
     epochsPerBatch,
     credit: (groups, context) => {
       const credits = credit(groups, context);

@@ -50,10 +50,11 @@ export const ppo = defineAlgorithm({
     const { klControl, klRewardCoef } = settings;
     const problems = refusals(settings, defaults);
     if (klControl === "adaptive" && klRewardCoef === 0)
-      problems.push("algo.klControl and algo.klRewardCoef: there is no KL in the reward to control; give klRewardCoef or set klControl to fixed");
-    for (const [key, value] of Object.entries(adaptive))
-      if (klControl === "fixed" && settings[key as keyof typeof adaptive] !== value)
-        problems.push(`algo.${key} and algo.klControl: ${key} does nothing while klControl is fixed; set it to adaptive or leave ${key} out`);
+      problems.push("algo.klControl and algo.klRewardCoef: no KL in the reward to control; give klRewardCoef or set klControl to fixed");
+    for (const [key, value] of Object.entries(adaptive)) {
+      if (klControl === "adaptive" || settings[key as keyof typeof adaptive] === value) continue;
+      problems.push(`algo.${key} and algo.klControl: ${key} does nothing while klControl is fixed; make it adaptive or leave ${key} out`);
+    }
     return problems;
   },
   build: (settings) => {

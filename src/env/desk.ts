@@ -11,23 +11,29 @@ import { defineEnv, type EpisodeView } from "../loop/rollout/tool-env.ts";
 import { defineTool, type CallRecord } from "../loop/rollout/tools.ts";
 import type { Env, JsonObject, Message, Split, Task, TaskSource, ToolCall, Verdict } from "../types.ts";
 import { calculator } from "./calculator.ts";
-import type { Question } from "./desk/question.ts";
-import { question } from "./desk/questions.ts";
+import type { Question, QuestionKind } from "./desk/question.ts";
+import { KINDS, question } from "./desk/questions.ts";
 import { FIELDS, lookUp } from "./desk/records.ts";
 
 const SYSTEM = "You help in an office. End with: The answer is X.";
 
-interface DeskOptions {
+export interface DeskOptions {
   readonly seed?: number;
+  /** What the questions need: a sum, a record, a record and then a sum, or no tool. */
+  readonly kinds?: readonly QuestionKind[];
   /** Number of tasks of each split. */
   readonly sizes?: { readonly [S in Split]: number };
 }
 
 /** The desk environment. Reward: 1 for the right final answer, else 0; how tools were used is measured beside it. */
-export function desk({ seed = 0, sizes = { train: 4_000, test: 500 } }: DeskOptions = {}): Env {
+export function desk({ seed = 0, kinds = KINDS, sizes = { train: 4_000, test: 500 } }: DeskOptions = {}): Env {
+  if (kinds.length === 0 || new Set(kinds).size !== kinds.length || !kinds.every((kind) => KINDS.includes(kind))) {
+    const want = `a list of ${KINDS.map((kind) => `"${kind}"`).join(", ")}, each at most once`;
+    throw new ConfigError(expected("env.kinds", want, JSON.stringify(kinds)));
+  }
   return defineEnv({
     name: "desk",
-    tasks: (split) => tasks(split, seed, sizes[split]),
+    tasks: (split) => tasks(split, { seed, kinds, size: sizes[split] }),
     tools: [calculator, lookup],
     reward: judge,
     reference,
@@ -44,14 +50,17 @@ const lookup = defineTool({
   run: ({ name, field }, { task }) => lookUp(questionOf(task).records, name, field),
 });
 
-function tasks(split: Split, seed: number, size: number): TaskSource {
+function tasks(
+  split: Split,
+  { seed, kinds, size }: { readonly seed: number; readonly kinds: readonly QuestionKind[]; readonly size: number },
+): TaskSource {
   return {
     size,
     at(index) {
       if (!Number.isInteger(index) || index < 0 || index >= size) {
         throw new ConfigError(expected(`desk ${split} task`, `an index from 0 to ${size - 1}`, String(index)));
       }
-      const made = question(seed, split, index);
+      const made = question({ seed, split, index }, kinds);
       const prompt: Message[] = [{ role: "system", content: SYSTEM }, { role: "user", content: made.text }];
       return { id: `desk-${split}-${index}`, prompt, data: made as unknown as JsonObject };
     },

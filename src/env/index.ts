@@ -1,7 +1,7 @@
 /** The environments that a configuration can name. */
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
-import { desk } from "./desk.ts";
+import { desk, type DeskOptions } from "./desk.ts";
 import { lock } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
@@ -9,8 +9,10 @@ type EnvFactory = (options: JsonObject) => Env;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
   desk: (options) => {
-    refuseUnknown("desk", options, ["seed"]);
-    return desk({ seed: wholeOf(options, "seed", 0) });
+    refuseUnknown("desk", options, ["seed", "kinds"]);
+    const kinds = listOf(options, "kinds", "a list of kinds of questions");
+    const chosen = kinds === undefined ? {} : { kinds: kinds as NonNullable<DeskOptions["kinds"]> };
+    return desk({ seed: wholeOf(options, "seed", 0), ...chosen });
   },
   lock: (options) => {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);

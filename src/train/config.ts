@@ -188,7 +188,7 @@ function crossChecks(
   }
   if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
     refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
-  if (trustRegion !== undefined) problems.push(...unusedOptim(given, name));
+  if (trustRegion !== undefined) problems.push(...unusedOptim(given, { name, learningRate: algorithm.learningRate[model.adapter] }));
   const moving = [["resetReferenceEvery", resetReferenceEvery], ["referenceDecay", referenceDecay]] as const;
   const hasReference = sampled && algorithm.needs?.includes("reference") === true;
   for (const [key, value] of moving.filter(([, value]) => value > 0)) {
@@ -202,10 +202,11 @@ function crossChecks(
 }
 
 /** Keys of AdamW that are not as they are by default; a trust region takes its own step. */
-function unusedOptim(given: Resolved["optim"], name: string): string[] {
-  const usual: Readonly<Record<string, unknown>> = optim.parse({});
+function unusedOptim(given: Resolved["optim"], { name, learningRate }: { name: string; learningRate: number }): string[] {
+  const usual: Readonly<Record<string, unknown>> = { learningRate, ...optim.parse({}) };
+  const want = `nothing with algo.name ${name}, which takes no AdamW step`;
   return Object.entries(given).flatMap(([key, value]) =>
-    value === usual[key] ? [] : [expected(`optim.${key}`, `nothing with algo.name ${name}, which takes no AdamW step`, show(value), "leave it out")],
+    value === undefined || value === usual[key] ? [] : [expected(`optim.${key}`, want, show(value), "leave it out")],
   );
 }
 

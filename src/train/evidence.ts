@@ -18,7 +18,7 @@ interface EvidenceOptions {
 }
 
 interface StepEvidence {
-  of(trajectory: Trajectory): Evidence;
+  readonly of: (trajectory: Trajectory) => Evidence;
   /** "kl/completion": mean over completions of the mean of k1 over their tokens, where there is a reference. */
   readonly metrics: Readonly<Record<string, number>>;
 }

@@ -12,6 +12,8 @@ interface PreflightOptions {
   readonly renderer: ChatRenderer;
   readonly contextLength: number;
   readonly maxTokens: number;
+  /** False: prompts are measured, and the grader is not asked. */
+  readonly graded?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -22,11 +24,11 @@ const said = (verdict: Verdict): string =>
   verdict.type === "scored" ? `score ${verdict.score} (${verdict.explanation})` : `${verdict.type}: ${verdict.reason}`;
 
 /** Checks grader and prompts of an environment's training tasks; throws one line that names the task and what it got. */
-export async function preflight(env: Env, source: TaskSource, { signal, ...limits }: PreflightOptions): Promise<void> {
+export async function preflight(env: Env, source: TaskSource, { graded = true, signal, ...limits }: PreflightOptions): Promise<void> {
   checkMaxTokens(limits.maxTokens, limits.contextLength);
   const first = (count: number): Task[] => Array.from({ length: Math.min(count, source.size) }, (_, i) => source.at(i));
   for (const task of first(most.measured)) checkLength(env, task, limits);
-  for (const task of first(most.graded)) {
+  for (const task of graded ? first(most.graded) : []) {
     signal?.throwIfAborted();
     await boundary(EnvError, `preflight: task ${task.id}`, async () => {
       if (env.reference !== undefined) await checkReference(env, task, env.reference(task));

@@ -59,7 +59,10 @@ export async function train(
   const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
   checkSources(config, algorithm, environment);
-  const made = plan(config, await checkedFacts(config, environment, signal), algorithm);
+  // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
+  const graded = attach === undefined || config.train.evalEvery > 0;
+  const abort = signal === undefined ? {} : { signal };
+  const made = plan(config, await checkedFacts(config, environment, { graded, ...abort }), algorithm);
   observer.onPlan?.(config, made);
   const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
   await using run = await openRun({
@@ -82,8 +85,13 @@ export async function train(
     run,
     observer,
     ...(environment === undefined ? {} : { env: environment }),
-    ...(signal === undefined ? {} : { signal }),
+    ...abort,
   };
+  if (!graded && models.reward === undefined && environment !== undefined) {
+    const { renderer, engine } = policy;
+    const limits = { renderer, contextLength: engine.info.contextLength, maxTokens: config.rollout.maxTokens };
+    await preflight(environment, environment.tasks("train"), { ...limits, ...abort });
+  }
   const result =
     algorithm.kind === "offline"
       ? { evaluation: await trainOffline({ ...context, algorithm, examples: examplesOf(config, algorithm, policy) }) }
@@ -153,7 +161,11 @@ async function openTrainable(
 }
 
 /** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
-async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: AbortSignal | undefined): Promise<PlanFacts> {
+async function checkedFacts(
+  config: TrainConfig,
+  env: Env | undefined,
+  grading: { readonly graded: boolean; readonly signal?: AbortSignal },
+): Promise<PlanFacts> {
   const { files, architecture: a } = await readModelFacts(config.model.path);
   try {
     const renderer = rendererOf(files);
@@ -163,8 +175,7 @@ async function checkedFacts(config: TrainConfig, env: Env | undefined, signal: A
     const trainable =
       lora === undefined ? parameterCount(a) : [...loraShapes(a, lora).values()].reduce((sum, shape) => sum + size(shape), 0);
     if (env !== undefined && source !== undefined) {
-      const abort = signal === undefined ? {} : { signal };
-      await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...abort });
+      await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...grading });
     }
     return {
       trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),

@@ -48,7 +48,7 @@ async function actorAndCritic(microBatchTokens = 2048): Promise<GoldenEngine> {
 /** The rows as rollouts: their prompt is context, the rest was sampled with the old log-probs. */
 const trajectories = golden.rows.map(({ ids, trained }, i): Trajectory => {
   const prompt = ids.slice(0, trained[0]);
-  return trajectoryOf([{ spans: [context(...prompt), sampled(ids.slice(trained[0]), golden.old[i]!)] }], { type: "done" }, `r${i}`);
+  return trajectoryOf([{ spans: [context(...prompt), sampled(ids.slice(trained[0]), golden.old[i])] }], { type: "done" }, `r${i}`);
 });
 
 const evidence: CreditContext = {
@@ -89,14 +89,16 @@ function gradientsOf({ engine, family }: GoldenEngine, adapter: string): Map<str
   return found;
 }
 
-test.each([["one micro-batch", 2048], ["a micro-batch a row", 1]])("%s: both losses and their gradients equal PyTorch's", async (_way, tokens) => {
+const ways = [["one micro-batch", 2048], ["a micro-batch a row", 1]] as const;
+test.each(ways)("%s: both losses and their gradients equal PyTorch's", async (_way, tokens) => {
   const given = await actorAndCritic(tokens);
   const { loss, critic } = ppo({ ...settings, valueClip: golden.valueClip });
   const { batch } = buildBatch(creditsOf({}), {
     reduction: "token-mean", maskTruncated: false, maxLength: 16, skipZero: false, evidence: evidence.evidence,
   });
   const stored = await goldenTensors("ppo/step.safetensors");
-  const wanted = (of: string) => [...stored].filter(([name]) => name.startsWith(`${of}/`)).map(([name, values]) => [name.slice(of.length + 1), values] as const);
+  const wanted = (of: string) =>
+    [...stored].flatMap(([name, values]) => (name.startsWith(`${of}/`) ? [[name.slice(of.length + 1), values] as const] : []));
   const policy = await given.engine.forwardBackward(batch!, loss);
   expect(Math.abs(policy.loss / golden.policyLoss - 1)).toBeLessThan(1e-4);
   const ofPolicy = gradientsOf(given, "policy");
@@ -156,14 +158,15 @@ test("the adaptive controller moves by at most a fifth of the share of its horiz
 
 test("the coefficient of the step, where there is one, stands in place of the setting", () => {
   const groups = [{ task: QUESTION, members: [memberOf(trajectories[0]!, 0)] }];
-  const at = (coef: number): number => ppo({ whitenAdvantages: false }).credit(groups, { ...evidence, coefficients: { klRewardCoef: coef } })[0]![0]!.returns![0]![0]!;
-  expect(at(0.2)).not.toBe(at(0.1));
-  expect(at(0.05)).toBe(ppo({ whitenAdvantages: false }).credit(groups, evidence)[0]![0]!.returns![0]![0]!);
+  const at = (coefficients: Readonly<Record<string, number>>): number =>
+    ppo({ whitenAdvantages: false }).credit(groups, { ...evidence, coefficients })[0]![0]!.returns![0]![0]!;
+  expect(at({ klRewardCoef: 0.2 })).not.toBe(at({ klRewardCoef: 0.1 }));
+  expect(at({ klRewardCoef: 0.05 })).toBe(at({}));
 });
 
 test.each<[Parameters<typeof ppo>[0], string]>([
   [{ klCoef: 0.1 }, "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.05 in the reward; set one to 0"],
-  [{ klRewardCoef: 0, klControl: "adaptive" }, "algo.klControl and algo.klRewardCoef: there is no KL in the reward to control"],
+  [{ klRewardCoef: 0, klControl: "adaptive" }, "algo.klControl and algo.klRewardCoef: no KL in the reward to control"],
   [{ klTarget: 6 }, "algo.klTarget and algo.klControl: klTarget does nothing while klControl is fixed"],
   [{ groupSize: 0 }, "algo.groupSize: expected an integer of at least 1 and at most 4096, got 0"],
 ])("%j is refused", (options, message) => {

@@ -45,8 +45,7 @@ test.each<[object, string]>([
   [{ name: "orpo", reference: "live" }, "algo: key reference has no effect with this algorithm; leave it out"],
   [
     { name: "online-dpo", groupSize: 1 },
-    "algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task, of which the best and the worst are " +
-      "compared",
+    "algo.groupSize: expected an integer of at least 2 and at most 4096, got 1; samples of one task; group baseline needs >= 2 samples",
   ],
   [
     { name: "kto", desirableWeight: 0, undesirableWeight: 0 },

@@ -19,6 +19,8 @@ const factories = algorithms.flatMap((factory) => {
 /** Another value of each setting, and what else must be on for it to have an effect. */
 const changed: Readonly<Record<string, { readonly to: Json; readonly base?: JsonObject }>> = {
   groupSize: { to: 5 },
+  loss: { to: "ipo" },
+  beta: { to: 0.5 },
   clipLow: { to: 0.001 },
   clipHigh: { to: 0.001 },
   dualClip: { to: 1.05 },
@@ -195,7 +197,8 @@ test("where the baseline is not the group's, one sample of a task will do", () =
 test("needs, rows kept and the controller follow from the settings", () => {
   expect(algo.grpo()).toMatchObject({ needs: [], keepZero: false, epochsPerBatch: 1 });
   expect(algo.grpo({ klCoef: 0.1 })).toMatchObject({ needs: ["reference"], keepZero: true });
-  expect(algo.rloo()).toMatchObject({ needs: ["reference"], keepZero: false });
+  expect(algo.rloo()).toMatchObject({ needs: ["reference"], keepZero: true });
+  expect(algo.rloo({ klRewardCoef: 0 })).toMatchObject({ needs: [], keepZero: false });
   expect(algo.dapo({ correction: "token-truncate" })).toMatchObject({ needs: ["trainer"], keepZero: false });
   expect(algo.dapo({ entropyCoef: 0.1 }).controller).toBeUndefined();
   const { controller, keepZero } = algo.dapo({ entropyCoef: 0.1, entropyFloor: 0.5 });

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { calculate } from "../../src/env/desk/arithmetic.ts";
 import { desk, questionOf } from "../../src/env/desk.ts";
 import { playScripted, type ScriptedTurn } from "../../src/loop/rollout/scripted.ts";
-import type { JsonObject, Message, Task } from "../../src/types.ts";
+import { openEnv } from "../../src/env/index.ts";
+import type { Env, JsonObject, Message, Task } from "../../src/types.ts";
 import { envConformance } from "../conformance/env.ts";
 
 const env = desk();
@@ -120,4 +121,14 @@ test("what the model is told when a look-up fails", async () => {
   const phone = call("lookup", { name: " Blue  TONER ", field: "phone" });
   expect(await replies(phone)).toEqual(['error: "blue toner" has no phone, only price, stock, shelf']);
   expect(await replies(sum("7 x 12"))).toEqual(['error: expected an operator or the end at position 3, got "x 12"']);
+});
+
+test("kinds of questions can be chosen; the rest are refused by name", () => {
+  const kindsOf = (env: Env): unknown[] => Array.from({ length: 40 }, (_, i) => env.tasks("train").at(i).data["kind"]);
+  expect(new Set(kindsOf(desk({ kinds: ["calculator"] })))).toEqual(new Set(["calculator"]));
+  expect(new Set(kindsOf(openEnv({ name: "desk", kinds: ["lookup", "none"] })))).toEqual(new Set(["lookup", "none"]));
+  expect(new Set(kindsOf(desk())).size).toBe(4);
+  const want = 'a list of "calculator", "lookup", "chain", "none", each at most once';
+  expect(() => desk({ kinds: [] })).toThrow(`env.kinds: expected ${want}, got []`);
+  expect(() => openEnv({ name: "desk", kinds: ["sum"] })).toThrow("env.kinds: expected a list");
 });

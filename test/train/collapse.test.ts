@@ -64,14 +64,16 @@ test("health is counted on what was sampled", () => {
 
 /** Pays for one letter alone: a policy of full fine-tuning at a high rate says nothing else soon. */
 function oneLetter(): Env {
-  return { ...letters(), reward: ({ messages }) => scored([...messages.at(-1)!.content].filter((letter) => letter === "a").length / 4, "a") };
+  const share = (text: string): number => [...text].filter((letter) => letter === "a").length / 4;
+  return { ...letters(), reward: ({ messages }) => scored(share(messages.at(-1)!.content), "a") };
 }
 
 async function collapsing(onCollapse: "warn" | "stop" | "rollback") {
   const runsFolder = await temporaryFolder();
   const model = await writeTinyModel(join(runsFolder, "model"), "llama", { max_position_embeddings: 256 });
   const notes: string[] = [];
-  const config = lettersConfig(model, { optim: { learningRate: 3e-2 }, train: { steps: 40, checkpointEvery: 2, keepCheckpoints: 20, onCollapse } });
+  const often = { steps: 40, checkpointEvery: 2, keepCheckpoints: 20, onCollapse };
+  const config = lettersConfig(model, { optim: { learningRate: 3e-2 }, train: often });
   const result = await train(config, { env: oneLetter(), runsFolder, observer: { onNote: (text) => notes.push(text) } });
   return { ...result, notes, checkpoints: readdirSync(join(result.folder, "checkpoints")) };
 }
@@ -79,7 +81,8 @@ async function collapsing(onCollapse: "warn" | "stop" | "rollback") {
 test("stop ends the run with its weights; rollback goes back to the last checkpoint before it began", { timeout: 300_000 }, async () => {
   const stopped = await collapsing("stop");
   expect(stopped.steps).toBeLessThan(40);
-  expect(stopped.stopped).toMatch(new RegExp(`^stopped after step ${stopped.steps}: entropy fell to .*; the weights are those of this step$`));
+  const said = new RegExp(`^stopped after step ${stopped.steps}: entropy fell to .*; the weights are those of this step$`);
+  expect(stopped.stopped).toMatch(said);
   expect(stopped.notes).toContain(stopped.stopped);
   const name = (step: number): string => `step-${String(step).padStart(6, "0")}`;
   expect(stopped.checkpoints).toContain(name(stopped.steps));

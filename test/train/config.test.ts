@@ -109,6 +109,7 @@ test("each key, changed, changes the hash", () => {
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "sft" } })),
+    planHash(parseTrainConfig({ ...least, algo: { name: "sft" }, train: { evalRows: 8 } })),
     planHash(parseTrainConfig({ ...least, algo: { name: "grpo", ...parts, clipCovFraction: 0, klCovCoef: 1 } })),
   );
   expect(new Set([planHash(config), ...hashes]).size).toBe(hashes.length + 1);
@@ -163,6 +164,54 @@ test.each<[string, object, string]>([
     "an unknown algorithm",
     { algo: { name: "nameless" } },
     `algo.name: expected ${algorithms.map(({ id }) => `"${id}"`).join(" or ")}, got "nameless"`,
+  ],
+  [
+    "a critic beside a base that is itself trained",
+    { model: { path: "m", adapter: "full" }, algo: { name: "ppo" } },
+    'model.adapter: expected "lora" with algo.name ppo, whose critic is an adapter on the same base, got "full"; ' +
+      'set model.adapter to "lora"',
+  ],
+  [
+    "a line search beside a base that is itself trained",
+    { model: { path: "m", adapter: "full" }, algo: { name: "trpo" } },
+    'model.adapter: expected "lora" with algo.name trpo, whose line search is an adapter on the same base, got "full"; ' +
+      'set model.adapter to "lora"',
+  ],
+  [
+    "settings of a critic where there is none",
+    { algo: { name: "grpo", valueClip: 0.2 } },
+    "algo: key valueClip has no effect with this algorithm; leave it out",
+  ],
+  [
+    "a warm-up of the critic that never ends",
+    { algo: { name: "ppo", criticWarmupSteps: 100 } },
+    "algo.criticWarmupSteps: expected fewer than train.steps (100), got 100; the policy would never be trained",
+  ],
+  [
+    "KL twice",
+    { algo: { name: "ppo", klCoef: 0.1 } },
+    "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.05 in the reward; set one to 0",
+  ],
+  [
+    "a reference that moves where there is none",
+    { train: { resetReferenceEvery: 5 } },
+    "train.resetReferenceEvery: expected 0 with algo.name grpo, which has no reference to move, got 5; " +
+      "give the algorithm its KL term, or leave the key out",
+  ],
+  [
+    "a reference that moves where examples are given",
+    { algo: { name: "sft" }, train: { referenceDecay: 0.9 } },
+    "train.referenceDecay: expected 0 with algo.name sft, which has no reference to move, got 0.9; leave it out",
+  ],
+  [
+    "a reference that moves in two ways",
+    { algo: { name: "grpo", klCoef: 0.1 }, train: { referenceDecay: 0.9, resetReferenceEvery: 5 } },
+    "train.resetReferenceEvery and train.referenceDecay: expected one of them to be 0, got 5 and 0.9",
+  ],
+  [
+    "a learning rate for a step that has none",
+    { algo: { name: "trpo" }, optim: { learningRate: 1e-3 } },
+    "optim.learningRate: expected nothing with algo.name trpo, which takes no AdamW step, got 0.001; leave it out",
   ],
   [
     "a combination that makes no sense",

@@ -106,8 +106,9 @@ test("no reward and a critic that expects none: not one weight changes, whitened
   const env = letters(Array.from({ length: 20 }, (_, i) => `t${i}`));
   for (const whitenAdvantages of [true, false]) {
     const algorithm = ppo({ groupSize: 2, klRewardCoef: 0, whitenAdvantages });
-    const parsed = parseTrainConfig(config(model, { algo: algorithm.settings as object, train: { steps: 2 } }));
-    await using run = await openRun({ folder: join(runsFolder, `${whitenAdvantages}`), config: configJson(parsed), plan: {}, resume: false });
+    const parsed = parseTrainConfig(config(model, { algo: algorithm.settings, train: { steps: 2 } }));
+    const folder = join(runsFolder, String(whitenAdvantages));
+    await using run = await openRun({ folder, config: configJson(parsed), plan: {}, resume: false });
     const lora = { rank: 4, alpha: 8, targets: loraTargets };
     await using policy = await openPolicy(model, { train: { type: "lora", lora } });
     const { engine } = policy;
@@ -126,7 +127,8 @@ test("no reward and a critic that expects none: not one weight changes, whitened
 test("TRPO: every step stays within its divergence, and the surrogate rises with each", { timeout: 300_000 }, async () => {
   const runsFolder = await temporaryFolder();
   const model = await modelIn(runsFolder);
-  const changes = { model: { adapter: "lora" }, algo: { name: "trpo", groupSize: 16, maxKl: 0.2 }, train: { steps: 8, checkpointEvery: 8 } };
+  const algo = { name: "trpo", groupSize: 16, maxKl: 0.2 };
+  const changes = { model: { adapter: "lora" }, algo, train: { steps: 8, checkpointEvery: 8 } };
   const { optim: _, ...rest } = lettersConfig(model, changes);
   const { folder } = await train(rest, { env: letters(), runsFolder });
   const { metrics, ledger } = await readRun(folder);

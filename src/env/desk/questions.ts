@@ -13,12 +13,18 @@ import { sum } from "./sum-questions.ts";
 
 const MAKERS: { readonly [K in QuestionKind]: Maker } = { calculator: sum, lookup: fact, chain, none: stated };
 const ODDS: { readonly [K in QuestionKind]: number } = { calculator: 35, lookup: 25, chain: 25, none: 15 };
-const KINDS = Object.keys(ODDS) as QuestionKind[];
+export const KINDS = Object.keys(ODDS) as QuestionKind[];
 
-/** Question `index` of a split; a function of its arguments alone. */
-export function question(seed: number, split: Split, index: number): Question {
+interface Place {
+  readonly seed: number;
+  readonly split: Split;
+  readonly index: number;
+}
+
+/** The question at a place of a split, of one of the kinds; a function of its arguments alone. */
+export function question({ seed, split, index }: Place, kinds: readonly QuestionKind[] = KINDS): Question {
   const random = draw(rng(seed, "desk", split, index));
-  const kind = KINDS[random.weighted(Object.values(ODDS))]!;
+  const kind = kinds[random.weighted(kinds.map((name) => ODDS[name]))]!;
   const { products, people } = recordsOf(random, split);
   const made = MAKERS[kind](random, { split, products, people });
   return { final: `The answer is ${made.answer}.`, ...made, kind, records: [...products, ...people] };

@@ -1,8 +1,9 @@
 /** Sampling: against stored continuations, against the trainer's reading, and that no neighbour, batch or cache shows in a result. */
 import { afterAll, expect, test } from "vitest";
 import type { LocalEngine, LocalEngineOptions } from "../../../src/compute/policy/local/engine.ts";
+import * as o from "../../../src/compute/tensor/ops.ts";
 import { rng } from "../../../src/random.ts";
-import type { RandomKey, SampledSpan, SampleRequest } from "../../../src/types.ts";
+import type { Loss, RandomKey, SampledSpan, SampleRequest } from "../../../src/types.ts";
 import { goldenEngine, trainRow } from "../../fakes/engines.ts";
 import { difference, goldenJson } from "../../fakes/golden.ts";
 
@@ -13,7 +14,7 @@ afterAll(async () => {
 
 async function open(
   name: string,
-  options: Omit<Partial<LocalEngineOptions>, "train"> & { train?: "none" | "stored-lora" } = {},
+  options: Omit<Partial<LocalEngineOptions>, "train"> & { train?: "none" | "full" | "stored-lora" } = {},
 ): Promise<LocalEngine> {
   const { train = "none", ...rest } = options;
   const { engine } = await goldenEngine(name, train, rest);
@@ -146,6 +147,59 @@ test("a prompt filled in pieces gives the same", async () => {
   same(await all(pieces, mixed(9)), await all(await open("qwen2", { retainBudget: 0 }), mixed(9)));
 });
 
+/** Four steps of a float32 between 8 and 16, where the log-probs of unlikely tokens are. */
+const lastDigits = 4e-6;
+
+test("prompts that begin alike: the common beginning is computed once, the rest and the results stay the same", async () => {
+  for (const name of ["llama", "gpt2"]) {
+    const start = Array.from({ length: 40 }, (_, t) => (t * 13 + 5) % 96);
+    const endings = [[1], [2, 3, 4], [2, 3, 9, 9, 9], [7, 8, 9, 10, 11, 12, 13]];
+    const requests = endings.map((ending, i) => request([...start, ...ending], { keys: keysOf(2, i), count: 2, maxTokens: 6 }));
+    const engine = await open(name, { retainBudget: 0 });
+    const alone = await oneByOne(engine, requests);
+    // Alone, all but the last token of each: 40 + 42 + 44 + 46.
+    expect(engine.sampler.stats.prefilled).toBe(172);
+    const spans = await all(engine, requests);
+    same(spans, alone, lastDigits);
+    // Together, 40 once and the rests 0 + 2 + 4 + 6.
+    expect(engine.sampler.stats).toMatchObject({ prefilled: 172 + 52, reused: 120 });
+    // Two that begin otherwise, and one that shares too little, are no part of it.
+    const unlike = [[4, ...start], [5, ...start], [...start.slice(0, 31), 1, 2]];
+    const others = unlike.map((prompt, i) => request(prompt, { keys: keysOf(1, 9 + i) }));
+    same(await all(engine, [...others, ...requests]), [...(await oneByOne(engine, others)), ...alone], lastDigits);
+    expect(engine.sampler.stats.prefilled).toBe(224 + 2 * (40 + 40 + 32) + 52);
+  }
+});
+
+test("a prompt that begins like one that is running goes on from its row", async () => {
+  const start = Array.from({ length: 36 }, (_, t) => (t * 29) % 96);
+  const first = request([...start, 1, 2], { maxTokens: 20 });
+  const second = request([...start, 3, 4, 5], { maxTokens: 6, keys: keysOf(1, 8) });
+  const engine = await open("llama", { retainBudget: 0, decode: () => ((late ??= engine.sample(second)), "") });
+  let late: Promise<readonly SampledSpan[]> | undefined;
+  const spans = await engine.sample({ ...first, stopStrings: ["x"] });
+  expect(engine.sampler.stats).toMatchObject({ prefilled: 37 + 2, reused: 36 });
+  same([...spans, ...(await late!)], await oneByOne(await open("llama", { retainBudget: 0 }), [first, second]), lastDigits);
+});
+
+test("requests of two adapters that wait together both progress", async () => {
+  const engine = await open("llama", { train: "stored-lora", maxRows: 2 });
+  const ended: string[] = [];
+  const ask = async (name: string, adapter: string, i: number): Promise<readonly SampledSpan[]> => {
+    const spans = await engine.sample(request(prompts[i]!, { adapter, maxTokens: 4, keys: keysOf(1, i) }));
+    ended.push(name);
+    return spans;
+  };
+  const early = [0, 1, 2].map((i) => ask("policy", "policy", i));
+  const between = [ask("base", "base", 3), ask("base", "base", 4)];
+  const late = [5, 6, 7, 8].map((i) => ask("policy", "policy", i));
+  await Promise.all([...early, ...between, ...late]);
+  // Two by two; the third early one takes the first late one along, and then the other adapter is next.
+  expect(ended).toEqual(["policy", "policy", "policy", "policy", "base", "base", "policy", "policy", "policy"]);
+  const [alone] = await (await open("llama")).sample(request(prompts[3]!, { maxTokens: 4, keys: keysOf(1, 3) }));
+  same(await between[0]!, [alone!]);
+});
+
 test("turns that go on from kept keys and values equal those that do not", async () => {
   for (const name of ["llama", "gpt2"]) {
     const [kept, fresh] = [await open(name), await open(name, { retainBudget: 0 })];
@@ -276,6 +330,31 @@ test("requests that cannot be met are refused", async () => {
   await refused({ temperature: Infinity }, "sample temperature: expected 0 (greedy) or more, got Infinity");
   await refused({ stopStrings: ["\n"] }, 'sample stopStrings: expected none, got ["\\n"]; the engine was opened without a tokenizer');
   await refused({ adapter: "critic" }, "adapter: expected one of base, policy, got critic");
+});
+
+test("padding may reach beyond the context: a long prefix with a short rest beside a short prefix with a long rest", async () => {
+  const ids = (seed: number, length: number): number[] => Array.from({ length }, (_, t) => (seed * 31 + t * 17) % 96);
+  for (const name of ["gpt2", "llama"]) {
+    const engine = await open(name, { retainBudget: 0, train: "full" });
+    const unit = (seed: number, prefix: number, rest: number) => ({
+      rows: [0, 1].map((i) => trainRow([...ids(seed, prefix), ...ids(seed + 7 + i, rest)], [prefix + 1, prefix + rest - 1])),
+    });
+    // Context 64: 50 + 5 and 10 + 50 tokens; padded, the first would end at 100.
+    const units = [unit(1, 50, 5), unit(2, 10, 50)];
+    const logprobs = async (some: typeof units): Promise<number[]> => {
+      const loss: Loss = { key: "test/sum", build: (x) => ({ loss: o.sum(x.logprobs), metrics: {} }) };
+      const result = await engine.forwardBackward({ units: some, scalars: {} }, loss);
+      return result.logprobs.flat().flatMap((row) => [...row]);
+    };
+    const alone = [...(await logprobs([units[0]!])), ...(await logprobs([units[1]!]))];
+    expect(difference(await logprobs(units), alone).max).toBeLessThan(1e-5);
+    // The same in sampling: a row that goes on from 41 tokens beside one that has them all to do.
+    const requests = [request(ids(1, 44), { maxTokens: 4 }), request(ids(3, 60), { maxTokens: 4 })];
+    const keeping = await open(name);
+    await keeping.sample(request(ids(1, 41), { maxTokens: 1 }));
+    same(await all(keeping, requests), await oneByOne(engine, requests));
+    expect(keeping.sampler.stats.reused).toBe(41);
+  }
 });
 
 test("log-probs do not depend on padding, on packing or on what was computed before", async () => {

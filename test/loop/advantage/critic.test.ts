@@ -76,7 +76,8 @@ test("scores are clipped, and an answer that did not end by itself pays", () => 
   const evidence = { values: values([0, 0, 0]), valueAfter: 0 };
   const last = (trajectory: Trajectory, score: number, settings: Partial<CriticSettings>): number =>
     creditOf(trajectory, score, { evidence, ...settings }).returns.at(-1)!;
-  expect([last(answerOf(3), 30, { rewardClip: 10 }), last(answerOf(3), -30, { rewardClip: 10 }), last(answerOf(3), 30, {})]).toEqual([10, -10, 30]);
+  const clip = { rewardClip: 10 };
+  expect([last(answerOf(3), 30, clip), last(answerOf(3), -30, clip), last(answerOf(3), 30, {})]).toEqual([10, -10, 30]);
   const unfinished = trajectoryOf([{ spans: [context(1), { ...sampled([3, 4, 5]), finish: { type: "length" } }] }], cut);
   expect(last(unfinished, 1, { missingEosPenalty: 2, cutEpisodes: "score" })).toBe(-1);
   expect(last(answerOf(3), 1, { missingEosPenalty: 2 })).toBe(1);

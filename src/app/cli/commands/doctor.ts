@@ -1,6 +1,7 @@
 /** `flywheel doctor`: what this machine has and what it can do. */
 import { type Command, InvalidArgumentError } from "commander";
 import { defaultCacheDir } from "../../../compute/models/files/cache.ts";
+import { type SandboxFinding, sandboxReport } from "../../../compute/sandbox/open.ts";
 import { type MachineRates, measureRates } from "../../../compute/tensor/rates.ts";
 import { type CachedModel, cachedModels } from "../machine/cached-models.ts";
 import { type Hardware, readHardware } from "../machine/hardware.ts";
@@ -13,6 +14,7 @@ interface Findings extends Hardware, Tools {
   readonly rates: MachineRates;
   readonly cache: { readonly folder: string; readonly models: readonly CachedModel[] };
   readonly hub: HubAnswer & { readonly endpoint: string };
+  readonly sandboxes: readonly SandboxFinding[];
 }
 
 export function registerDoctor(program: Command, services: CliServices): void {
@@ -28,13 +30,14 @@ async function doctor(options: { readonly seconds: number; readonly json?: boole
   const { environment, stdout, stderr } = services;
   const endpoint = (environment.HF_ENDPOINT ?? "") || "https://huggingface.co";
   const folder = cacheOption(environment).cacheDir ?? defaultCacheDir();
-  const [hardware, tools, hub, models] = await Promise.all([readHardware(), findTools(), askHub(endpoint), cachedModels(folder)]);
+  const asked = [readHardware(), findTools(), askHub(endpoint), cachedModels(folder), sandboxReport()] as const;
+  const [hardware, tools, hub, models, sandboxes] = await Promise.all(asked);
   services.signal.throwIfAborted();
   // Alone, after the processes above: they would disturb it.
   if (stderr.isTTY === true) stderr.write("measuring …");
   const rates = await measureRates(options.seconds);
   if (stderr.isTTY === true) stderr.write("\r\u001b[K");
-  const findings: Findings = { ...hardware, rates, cache: { folder, models }, hub: { endpoint, ...hub }, ...tools };
+  const findings: Findings = { ...hardware, rates, cache: { folder, models }, hub: { endpoint, ...hub }, sandboxes, ...tools };
   const paint = painter(wantsColour(stdout, environment));
   const text = options.json === true ? JSON.stringify(findings, null, 2) : lines(findings, paint, services.cwd).join("\n");
   stdout.write(`${text}\n`);
@@ -53,6 +56,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
   const hubText = hub.reachable
     ? `${paint("✓", "green")} ${host} answers in ${hub.milliseconds} ms`
     : `${paint("–", "yellow")} ${host}: ${hub.reason}`;
+  const programs = ["python", "pytest", "sympy", "lean"] as const;
   const models = cache.models.length === 0 ? `${shownPath(cwd, cache.folder)}: none pulled yet` : shownPath(cwd, cache.folder);
   return [
     ...row("node", `${found.node} on ${found.platform}`),
@@ -62,8 +66,8 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
     ...row("runtime", `ONNX Runtime ${runtime.version}: ${runtime.providers.join(", ")}`),
     ...row("models", models, ...cache.models.map((model) => modelText(model, paint))),
     ...row("hub", hubText),
-    ...row("sandbox", sandboxText(found, paint)),
-    ...row("optional", (["python", "sympy", "lean"] as const).map((name) => `${name} ${found[name] ?? paint("–", "dim")}`).join(", ")),
+    ...row("sandbox", ...found.sandboxes.flatMap((finding) => sandboxTexts(finding, paint))),
+    ...row("optional", programs.map((name) => `${name} ${found[name] ?? paint("–", "dim")}`).join(", ")),
   ];
 }
 
@@ -72,11 +76,11 @@ function modelText({ id, revision, bytes, complete }: CachedModel, paint: Paint)
   return `${id}${revision === "main" ? "" : ` at ${revision}`}  ${paint(byteSize(bytes), "dim")}${note}`;
 }
 
-function sandboxText({ sandbox }: Tools, paint: Paint): string {
-  if (sandbox.bubblewrapWorks) return `${paint("✓", "green")} bubblewrap ${sandbox.bubblewrap ?? ""}`;
-  const why = sandbox.bubblewrap === null ? "bubblewrap is not installed" : `bubblewrap ${sandbox.bubblewrap} cannot isolate here`;
-  const namespaces = sandbox.userNamespaces ? "user namespaces work" : "no user namespaces";
-  return `${paint("–", "yellow")} ${why}, ${namespaces}`;
+/** What it isolates is in `--json` and in docs/sandbox.md; here is what it does not, or how to get it. */
+function sandboxTexts({ name, available, version, notIsolated, remedy }: SandboxFinding, paint: Paint): string[] {
+  const mark = available ? paint("✓", "green") : paint("–", "yellow");
+  const details = available ? notIsolated.map((part) => `not isolated: ${part}`) : (remedy ?? "").split("; ");
+  return [`${mark} ${name}${version === null ? "" : ` ${version}`}`, ...details.map((detail) => `  ${paint(detail, "dim")}`)];
 }
 
 function seconds(value: string): number {

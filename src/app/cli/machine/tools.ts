@@ -1,4 +1,4 @@
-/** Programs that some environments use, and the isolation that untrusted code needs. Nothing here is required to train. */
+/** Programs that some environments and graders use. Nothing here is required to train. */
 import { execFile } from "node:child_process";
 
 export interface Tools {
@@ -6,24 +6,23 @@ export interface Tools {
   readonly python: string | null;
   readonly sympy: string | null;
   readonly lean: string | null;
-  readonly sandbox: { readonly bubblewrap: string | null; readonly bubblewrapWorks: boolean; readonly userNamespaces: boolean };
+  readonly pytest: string | null;
 }
 
 export async function findTools(): Promise<Tools> {
-  const [python, sympy, lean, bubblewrap, isolated, namespaces] = await Promise.all([
+  const [python, sympy, lean, pytest] = await Promise.all([
     output("python3", "--version"),
     output("python3", "-c", "import sympy; print(sympy.__version__)"),
     output("lean", "--version"),
-    output("bwrap", "--version"),
-    output("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"),
-    output("unshare", "--user", "--map-root-user", "true"),
+    // The Python that the sandbox runs.
+    output("/usr/bin/python3", "-I", "-c", "import pytest; print(pytest.__version__)"),
   ]);
   const version = (text: string | null): string | null => (text === null ? null : (/\d+(\.\d+)+/.exec(text)?.[0] ?? text.slice(0, 40)));
   return {
     python: version(python),
     sympy: version(sympy),
     lean: version(lean),
-    sandbox: { bubblewrap: version(bubblewrap), bubblewrapWorks: isolated !== null, userNamespaces: namespaces !== null },
+    pytest: version(pytest),
   };
 }
 

@@ -31,21 +31,19 @@ export interface Machine {
 }
 
 /** Rows of the embedding table, and of learned positions where there are any: -> [ids.length, hidden]. */
-function embedRows(
-  machine: Machine,
-  { ids, starts, length, variant }: { ids: Int32Array; starts: readonly number[]; length: number; variant: string },
-): HostTensor {
+function embedRows(machine: Machine, { ids, context }: Pass, variant: string): HostTensor {
   const parameters = machine.model.parametersOf(variant);
   const width = machine.model.architecture.hidden;
   const out = machine.pool.take([ids.length, width]);
   const table = parameters.get("embed.weight")!.floats;
   const learned = parameters.get("positions.weight")?.floats;
+  const positions = context["positions"]!.data as BigInt64Array;
   const target = out.floats;
   for (let i = 0; i < ids.length; i++) {
     const at = ids[i]! * width;
     target.set(table.subarray(at, at + width), i * width);
     if (learned === undefined) continue;
-    const position = (starts[Math.floor(i / length)]! + (i % length)) * width;
+    const position = Number(positions[i]!) * width;
     for (let j = 0; j < width; j++) target[i * width + j] = target[i * width + j]! + learned[position + j]!;
   }
   return out;
@@ -69,7 +67,7 @@ export async function runForward(
   const groups = micro.groups.length;
   const hasPrefix = micro.prefixLength > 0;
   const prefix = hasPrefix
-    ? makePass(tables.prefixes, {
+    ? makePass(machine, tables.prefixes, {
         groups,
         perGroup: 1,
         length: micro.prefixLength,
@@ -78,7 +76,7 @@ export async function runForward(
       })
     : undefined;
   const starts = micro.slots.map((_, b) => prefixOf(micro, b));
-  const rows = makePass(tables.rows, {
+  const rows = makePass(machine, tables.rows, {
     groups: hasPrefix ? groups : micro.slots.length,
     perGroup: micro.perGroup,
     length: micro.length,
@@ -90,11 +88,10 @@ export async function runForward(
     await runLayers(machine, prefix, {
       options,
       past: undefined,
-      starts: new Array<number>(groups).fill(0),
       hold: hold === "all" ? "all" : "cache",
     });
   }
-  await runLayers(machine, rows, { options, past: prefix, starts, hold });
+  await runLayers(machine, rows, { options, past: prefix, hold });
   if (prefix !== undefined) {
     machine.pool.give(prefix.hidden);
     prefix.hidden = undefined;
@@ -103,9 +100,9 @@ export async function runForward(
   return { prefix, rows };
 }
 
-function makePass(ids: Int32Array, { starts, ...shape }: Pass["shape"] & { starts: readonly number[] }): Pass {
+function makePass({ model }: Machine, ids: Int32Array, { starts, ...shape }: Pass["shape"] & { starts: readonly number[] }): Pass {
   const context = {
-    positions: positionsOf(starts, shape.length),
+    positions: positionsOf(starts, shape.length, model.architecture.context),
     mask: causalMask(shape.pastLength === 0 ? starts.map(() => 0) : starts, shape.length, shape.pastLength),
   };
   return { ids, shape, context, layers: [], hidden: undefined };
@@ -117,14 +114,13 @@ type Hold = "all" | "cache" | "nothing";
 interface LayerOptions {
   readonly options: PassOptions;
   readonly past: Pass | undefined;
-  readonly starts: readonly number[];
   readonly hold: Hold;
 }
 
-async function runLayers(machine: Machine, pass: Pass, { options, past, starts, hold }: LayerOptions): Promise<void> {
+async function runLayers(machine: Machine, pass: Pass, { options, past, hold }: LayerOptions): Promise<void> {
   const { model, programs, pool } = machine;
   const program = await programs.blockForward(blockOptions(machine, { ...options, past: past !== undefined }));
-  let x = embedRows(machine, { ids: pass.ids, starts, length: pass.shape.length, variant: options.variant });
+  let x = embedRows(machine, pass, options.variant);
   for (let i = 0; i < model.architecture.layers; i++) {
     machine.signal?.throwIfAborted();
     const { y, ...kept } = await program.run(layerFeeds(machine, { pass, past, layer: i, x, variant: options.variant }), {

@@ -107,11 +107,11 @@ export function prefixOf(micro: MicroBatch, b: number): number {
   return micro.prefixLength === 0 ? 0 : micro.prefixLengths[Math.floor(b / micro.perGroup)]!;
 }
 
-/** int64 positions [B, T] that go on from each row's prefix. */
-export function positionsOf(starts: readonly number[], length: number): HostTensor {
+/** int64 positions [B, T] that go on from each row's prefix; padding may reach beyond the context, where no position is. */
+export function positionsOf(starts: readonly number[], length: number, context: number): HostTensor {
   const data = new BigInt64Array(starts.length * length);
   starts.forEach((start, b) => {
-    for (let t = 0; t < length; t++) data[b * length + t] = BigInt(start + t);
+    for (let t = 0; t < length; t++) data[b * length + t] = BigInt(Math.min(start + t, context - 1));
   });
   return new HostTensor(data, [starts.length, length]);
 }

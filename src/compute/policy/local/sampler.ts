@@ -3,16 +3,15 @@
  * Prefill fills the cache with all of a prompt but its last token; every token is then sampled by the same decoding program.
  */
 import { PolicyError } from "../../../errors.ts";
-import { uniform } from "../../../random.ts";
 import type { PolicyVersion, SampledSpan, SampleRequest } from "../../../types.ts";
-import { floats, HostTensor, integers } from "../../tensor/host.ts";
+import { integers } from "../../tensor/host.ts";
 import type { Machine } from "./forward.ts";
 import { KvCache, RetainedCaches } from "./kv-cache.ts";
 import { cacheBytesPerToken } from "./memory.ts";
 import { causalMask, positionsOf } from "./packing.ts";
 import { checkRequest } from "./sample-request.ts";
-import { blockSize } from "./sampling.ts";
-import { abortError, finishOf, spanOf, type Sequence } from "./sequence.ts";
+import { sharedStarts } from "./shared-prefix.ts";
+import { abortError, drawInputs, finishOf, isAborted, isLate, spanOf, type Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
   /** Sequences decoded at once. */
@@ -107,7 +106,10 @@ export class Sampler {
     }
   }
 
-  /** Moves waiting sequences of one variant into free rows, and fills their caches. */
+  /**
+   * Moves waiting sequences of one variant into free rows, and fills their caches. While some run, none may pass an earlier one of
+   * another variant: that one's turn comes when they have ended, however many follow.
+   */
   async #admit(): Promise<void> {
     const variant = this.#active[0]?.variant ?? this.#pending[0]?.variant;
     const { context } = this.#machine.model.architecture;
@@ -115,7 +117,10 @@ export class Sampler {
     const fresh: Sequence[] = [];
     let need = Math.max(0, ...this.#active.map(longest));
     for (const sequence of this.#pending) {
-      if (sequence.variant !== variant) continue;
+      if (sequence.variant !== variant) {
+        if (this.#active.length > 0) break;
+        continue;
+      }
       const rows = this.#active.length + fresh.length + 1;
       need = Math.max(need, longest(sequence));
       const bytes = rows * (need + 64) * cacheBytesPerToken(this.#machine.model.architecture);
@@ -123,8 +128,7 @@ export class Sampler {
       fresh.push(sequence);
     }
     if (fresh.length === 0) return;
-    const taken = new Set(fresh);
-    this.#pending = this.#pending.filter((sequence) => !taken.has(sequence));
+    this.#pending = this.#pending.filter((sequence) => !fresh.includes(sequence));
     const started = performance.now();
     await this.#fill(fresh);
     this.stats.prefillSeconds += (performance.now() - started) / 1000;
@@ -152,6 +156,7 @@ export class Sampler {
       leader.cached = found.length;
       this.stats.reused += found.length;
     });
+    await this.#shareStarts(start + first.length);
     await this.#prefill(start, start + first.length);
     followers.forEach((follower, i) => {
       const source = this.#active.findIndex((other) => other !== follower && other.prompt === follower.prompt);
@@ -159,6 +164,19 @@ export class Sampler {
       this.#cache.copyRow(source, start + first.length + i, length);
       follower.cached = length;
     });
+  }
+
+  /** What different prompts of the first `rows` rows begin with is computed in one of them and copied into the others. */
+  async #shareStarts(rows: number): Promise<void> {
+    for (const { first, others, length } of sharedStarts(this.#active.slice(0, rows))) {
+      const source = this.#active.indexOf(first);
+      while (first.cached < length) await this.#prefillRows(source, source + 1, length);
+      for (const other of others) {
+        this.#cache.copyRow(source, this.#active.indexOf(other), length);
+        this.stats.reused += length - other.cached;
+        other.cached = length;
+      }
+    }
   }
 
   /** Runs rows from..to-1 through the model, in batches of similar length, until all but each last token is cached. */
@@ -177,11 +195,12 @@ export class Sampler {
     }
   }
 
-  async #prefillRows(from: number, to: number): Promise<void> {
+  /** One call; no row gets more than its first `limit` tokens. */
+  async #prefillRows(from: number, to: number, limit = Infinity): Promise<void> {
     const rows = this.#active.slice(from, to);
     const starts = rows.map(({ cached }) => cached);
     const perRow = Math.max(1, Math.floor(this.#options.prefillTokens / rows.length));
-    const counts = rows.map(({ ids, cached }) => Math.min(ids.length - 1 - cached, perRow));
+    const counts = rows.map(({ ids, cached }) => Math.min(ids.length - 1 - cached, limit - cached, perRow));
     const length = Math.max(...counts);
     const ids = new Int32Array(rows.length * length);
     rows.forEach((row, r) => ids.set(row.ids.slice(row.cached, row.cached + counts[r]!), r * length));
@@ -192,7 +211,7 @@ export class Sampler {
       {
         ...model.feeds(rows[0]!.variant, "all"),
         ids: integers(ids, [rows.length, length]),
-        positions: positionsOf(starts, length),
+        positions: positionsOf(starts, length, model.architecture.context),
         mask: causalMask(starts, length, past ? this.#cache.capacity : 0),
         ...(past ? this.#cache.view(from, to) : {}),
       },
@@ -213,19 +232,15 @@ export class Sampler {
     const greedy = active.some(({ request }) => request.temperature === 0);
     const { model, programs, pool } = this.#machine;
     const program = await programs.decode({ lora: model.loraOf(active[0]!.variant), greedy });
-    const blocks = Math.ceil(model.architecture.vocabulary / blockSize(model.architecture.vocabulary));
     const column = [active.length, 1];
     const results = await program.run(
       {
         ...model.feeds(active[0]!.variant, "all"),
         ...this.#cache.view(0, active.length),
         ids: integers(active.map(({ ids }) => ids.at(-1)!), column),
-        positions: positionsOf(starts, 1),
+        positions: positionsOf(starts, 1, model.architecture.context),
         mask: causalMask(starts, 1, this.#cache.capacity),
-        inverseTemperature: floats(active.map(({ request }) => (request.temperature === 0 ? 1 : 1 / request.temperature)), column),
-        uniform: floats(active.map(({ key, logprobs }) => uniform(key, logprobs.length)), column),
-        rowOffset: integers(active.map((_, row) => row * blocks), column),
-        isGreedy: new HostTensor(Uint8Array.from(active, ({ request }) => Number(request.temperature === 0)), column),
+        ...drawInputs(active, model.architecture.vocabulary),
       },
       { pool },
     );
@@ -246,10 +261,9 @@ export class Sampler {
   #finish(): void {
     const now = Date.now();
     const { context } = this.#machine.model.architecture;
-    const { decode } = this.#options;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
-      const finish = finishOf(sequence, { now, context, decode });
+      const finish = finishOf(sequence, { now, context, decode: this.#options.decode });
       if (finish === undefined) continue;
       const { ids, cached, variant } = sequence;
       if (this.#options.retainBudget > 0) this.#retained.add(Int32Array.from(ids.slice(0, cached)), variant, this.#cache.save(row, cached));
@@ -269,19 +283,17 @@ export class Sampler {
 
   /** Aborted sequences are rejected; one that waited past its deadline ends before its prompt is computed. */
   #dropStale(): void {
-    const aborted = ({ request }: Sequence): boolean => request.signal?.aborted === true;
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
-      if (!aborted(sequence)) continue;
+      if (!isAborted(sequence)) continue;
       this.#remove(row);
       sequence.settle(abortError(sequence.request));
     }
-    const late = ({ request }: Sequence): boolean => request.deadline !== undefined && Date.now() >= request.deadline;
     const waiting = this.#pending;
     this.#pending = [];
     for (const sequence of waiting) {
-      if (aborted(sequence)) sequence.settle(abortError(sequence.request));
-      else if (late(sequence)) sequence.settle(spanOf(sequence, { type: "timeout" }));
+      if (isAborted(sequence)) sequence.settle(abortError(sequence.request));
+      else if (isLate(sequence, Date.now())) sequence.settle(spanOf(sequence, { type: "timeout" }));
       else this.#pending.push(sequence);
     }
   }

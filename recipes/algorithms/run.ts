@@ -1,0 +1,75 @@
+/** One algorithm with one seed on the task, and what came of it. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { algorithms } from "../../src/algo/registry.ts";
+import { sampledRow } from "../../src/loop/batch/rows.ts";
+import { collectGroups } from "../../src/train/collect.ts";
+import { readRun } from "../../src/train/record/read-run.ts";
+import { openTrainedPolicy } from "../../src/train/trained.ts";
+import { train } from "../../src/train/train.ts";
+import type { TrainConfigInput } from "../../src/train/config.ts";
+import type { TrainRow } from "../../src/types.ts";
+import { examplesFor } from "./examples.ts";
+import { setups } from "./setups.ts";
+import { environment, env, folder, model, rollout } from "./task.ts";
+
+const evalTasks = 150;
+
+export interface Outcome {
+  readonly seed: number;
+  /** Held-out success (reward models: accuracy on held-out pairs) before the first and after the last step. */
+  readonly before: number;
+  readonly after: number;
+  /** Of those, how many were judged. */
+  readonly judged: number;
+  /** KL(policy || opened policy) a completion, nats a token, on held-out tasks; null where the policy is not trained. */
+  readonly kl: number | null;
+  readonly seconds: number;
+  /** Reward of each training step, [step, reward]; empty where nothing is sampled. */
+  readonly rewards: readonly (readonly [number, number])[];
+  /** [step, success] of every evaluation. */
+  readonly heldout: readonly (readonly [number, number])[];
+}
+
+/** Trains unless the run is there already, and reads its record. */
+export async function runOne(name: string, seed: number): Promise<Outcome> {
+  const { settings, learningRate, perStep, steps } = setups[name]!;
+  const id = `${name}-${seed}`;
+  const offline = algorithms.find((factory) => factory.id === name)!({}).kind === "offline";
+  const rewardModel = name === "reward-model";
+  const started = performance.now();
+  const config = {
+    name: id,
+    seed,
+    model: { path: model, rank: 16, alpha: 32 },
+    ...(rewardModel ? {} : { env }),
+    ...(offline ? { data: await examplesFor(name) } : {}),
+    algo: { name, ...settings },
+    rollout: { ...rollout, tasksPerStep: perStep },
+    optim: { learningRate, warmupSteps: 2 },
+    train: { steps, evalEvery: steps / 2, evalTasks, checkpointEvery: steps, ...(rewardModel ? { evalRows: 128 } : {}) },
+  } as unknown as TrainConfigInput;
+  await train(config, { runsFolder: folder, resume: existsSync(join(folder, id, "config.json")) });
+  const seconds = (performance.now() - started) / 1000;
+  const { metrics } = await readRun(join(folder, id));
+  const measure = rewardModel ? "heldout/accuracy" : "heldout/success";
+  const heldout = metrics.flatMap((row) => (row[measure] === undefined ? [] : [[row.step, row[measure]] as const]));
+  const rewards = metrics.flatMap((row) => (row["reward/mean"] === undefined ? [] : [[row.step, row["reward/mean"]] as const]));
+  const kl = rewardModel ? null : await klOf(join(folder, id));
+  const judged = rewardModel ? 128 : evalTasks;
+  return { seed, before: heldout[0]![1], after: heldout.at(-1)![1], judged, kl, seconds, rewards, heldout };
+}
+
+/** Mean over held-out completions of the mean of log pi - log pi_0 over their tokens. */
+async function klOf(run: string): Promise<number> {
+  await using policy = await openTrainedPolicy(run);
+  await policy.engine.publish();
+  const tasks = Array.from({ length: 64 }, (_, i) => environment.tasks("test").at(i));
+  const options = { ...rollout, policy, seed: 1, step: 0, stage: "heldout", groupSize: 1, temperature: 1, deadlineSeconds: 300 } as const;
+  const groups = await collectGroups(environment, tasks, options);
+  const rows = groups.flatMap(({ members }) => members.flatMap(({ trajectory }) => trajectory.rows.map(sampledRow)));
+  const asked = rows.map(({ ids, trained, temperature }): TrainRow => ({ ids, trained, temperature, fields: {} }));
+  const base = await policy.engine.logprobs(asked, { adapter: "base" });
+  const means = rows.map(({ logprobs }, i) => logprobs.reduce((sum, own, t) => sum + own - base[i]![t]!, 0) / logprobs.length);
+  return means.reduce((a, b) => a + b, 0) / means.length;
+}

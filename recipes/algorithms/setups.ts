@@ -1,0 +1,45 @@
+/** What each algorithm is given: its own defaults, but groups of 8, and step sizes for a small model instead of those for large ones. */
+import type { JsonObject } from "../../src/types.ts";
+
+export interface Setup {
+  readonly settings: JsonObject;
+  readonly learningRate: number;
+  /** Prompts of one step; examples of one step where they are given. Sampled algorithms see 64 samples a step in all. */
+  readonly perStep: number;
+  readonly steps: number;
+}
+
+/** Sampled: 64 completions a step. */
+const groups = (settings: JsonObject = {}, learningRate = 1e-3): Setup => ({
+  settings: { groupSize: 8, ...settings },
+  learningRate,
+  perStep: 8,
+  steps: 12,
+});
+/** Given: 32 examples a step. */
+const given = (settings: JsonObject, learningRate: number): Setup => ({ settings, learningRate, perStep: 32, steps: 24 });
+
+export const setups: Readonly<Record<string, Setup>> = {
+  reinforce: groups(),
+  remax: groups(),
+  rloo: groups({ klRewardCoef: 0.01 }),
+  "reinforce-plus-plus": groups(),
+  "reinforce-plus-plus-baseline": groups(),
+  ppo: groups({ epochsPerBatch: 2, klRewardCoef: 0.01 }, 5e-4),
+  trpo: groups(),
+  grpo: groups(),
+  "dr-grpo": groups({}, 2e-3),
+  dapo: groups({ resampleRounds: 2 }),
+  gspo: groups({ epochsPerBatch: 2 }),
+  cispo: groups(),
+  maxrl: groups(),
+  dppo: groups(),
+  gigpo: groups(),
+  "online-dpo": groups({}, 1e-3),
+  sft: given({}, 5e-4),
+  dpo: given({}, 5e-4),
+  kto: given({}, 1e-3),
+  orpo: given({}, 5e-4),
+  simpo: given({ beta: 2, gamma: 0.5 }, 2e-4),
+  "reward-model": given({}, 1e-3),
+};
