@@ -23,8 +23,11 @@ export const algorithms = [
   all.cispo,
   all.maxrl,
   all.dppo,
+  all.gigpo,
+  all.processGrpo,
   all.ppo,
   all.trpo,
+  all.turnPpo,
 ] as const;
 
 /** The algorithm that checked settings name. */

@@ -2,6 +2,7 @@
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
 import { desk, type DeskOptions } from "./desk.ts";
+import { lock } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
 type EnvFactory = (options: JsonObject) => Env;
@@ -12,6 +13,10 @@ const environments: Readonly<Record<string, EnvFactory>> = {
     const kinds = listOf(options, "kinds", "a list of kinds of questions");
     const chosen = kinds === undefined ? {} : { kinds: kinds as NonNullable<DeskOptions["kinds"]> };
     return desk({ seed: wholeOf(options, "seed", 0), ...chosen });
+  },
+  lock: (options) => {
+    refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
+    return lock(options);
   },
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);

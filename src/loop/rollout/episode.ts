@@ -31,7 +31,20 @@ interface EpisodeOptions {
   readonly maxTurns: number;
   readonly deadlineSeconds: number;
   readonly address: EpisodeAddress;
+  /** Goes on from here in place of the beginning. */
+  readonly from?: EpisodePrefix;
   readonly signal?: AbortSignal;
+}
+
+/**
+ * The beginning of an episode that was played before: its first turns, and the first tokens of the turn after them. The tokens are
+ * kept as they were sampled, and the environment is told the turns again; it must answer as it did.
+ */
+export interface EpisodePrefix {
+  readonly trajectory: Trajectory;
+  readonly turns: number;
+  /** 0 if left out. */
+  readonly tokens?: number;
 }
 
 /** Milliseconds that closing an episode may take before it is left behind; less where somebody waits for the end of it all. */
@@ -116,7 +129,10 @@ class Play {
     for (let index = 0; ; index++) {
       const room = this.#policy.engine.info.contextLength - this.#ids.length;
       if (room < 1) return index === 0 ? overlong(this.#task, this.#ids.length, this.#policy) : { type: "length" };
-      const span = await this.#sample(index, Math.min(room, options.maxTokens), { options, signal });
+      const played = playedTurn(options.from, index);
+      const span = played?.span ?? (await this.#sample(index, Math.min(room, options.maxTokens), { options, signal }));
+      this.rows.at(-1)!.push(span);
+      this.#ids.push(...span.ids);
       const { message, parse } = renderer.parseTurn(span.ids, span.finish, tools);
       const turn: Turn = { row: this.rows.length - 1, span: this.rows.at(-1)!.length - 1, message, parse, replies: [] };
       this.messages.push(message);
@@ -126,6 +142,7 @@ class Play {
         return cut;
       }
       const step = await untilAborted(Promise.resolve(episode.step(turn, signal)), signal);
+      if (played !== undefined) checkReplay(this.#task, step.messages, played.replies);
       this.turns.push({ ...turn, replies: step.messages, ...(step.reward === undefined ? {} : { reward: step.reward }) });
       this.messages.push(...step.messages);
       if (step.done) return { type: "done" };
@@ -151,21 +168,42 @@ class Play {
     maxTokens: number,
     { options, signal }: { options: EpisodeOptions; signal: AbortSignal },
   ): Promise<SampledSpan> {
-    const { address, temperature } = options;
+    const { address, temperature, from } = options;
+    const begun = from !== undefined && turn === from.turns && (from.tokens ?? 0) > 0 ? spanOf(from.trajectory, turn) : undefined;
+    const kept = { ids: begun?.ids.slice(0, from?.tokens) ?? [], logprobs: begun?.logprobs.slice(0, from?.tokens) ?? [] };
     const [span] = await this.#policy.engine.sample({
-      prompt: [...this.#ids],
+      prompt: [...this.#ids, ...kept.ids],
       count: 1,
-      maxTokens,
+      maxTokens: Math.max(1, maxTokens - kept.ids.length),
       temperature,
       stopIds: this.#policy.renderer.stopIds,
       keys: [rng(address.seed, address.stage, address.step, this.#task.id, address.repeat, address.sample, turn)],
       signal,
     });
-    this.rows.at(-1)!.push(span!);
-    this.#ids.push(...span!.ids);
     this.sampledTokens += span!.ids.length;
-    return span!;
+    return { ...span!, ids: [...kept.ids, ...span!.ids], logprobs: [...kept.logprobs, ...span!.logprobs] };
   }
+}
+
+function spanOf({ id, turns, rows }: Trajectory, index: number): SampledSpan {
+  const turn = turns[index];
+  const span = turn === undefined ? undefined : rows[turn.row]?.spans[turn.span];
+  if (span?.kind === "sampled") return span;
+  throw new PolicyError(expected(`trajectory ${id}`, `a sampled turn ${index + 1} to go on from`, `${turns.length} turns`));
+}
+
+/** A turn of the prefix, as it was played. */
+function playedTurn(from: EpisodePrefix | undefined, index: number): { span: SampledSpan; replies: readonly Message[] } | undefined {
+  if (from === undefined || index >= from.turns) return undefined;
+  return { span: spanOf(from.trajectory, index), replies: from.trajectory.turns[index]!.replies };
+}
+
+/** Times and numbers drawn by a tool make another episode of it, which the kept tokens do not belong to. */
+function checkReplay({ id }: Task, now: readonly Message[], before: readonly Message[]): void {
+  const text = (messages: readonly Message[]): string => JSON.stringify(messages.map(({ role, content }) => [role, content]));
+  if (text(now) === text(before)) return;
+  const remedy = "only an environment that answers the same again can go on from a prefix";
+  throw new EnvError(expected(`task ${id}: replay of a turn`, text(before), text(now), remedy));
 }
 
 /** A turn that did not end by itself ends the episode: what was cut is never run as a call. */

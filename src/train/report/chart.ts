@@ -4,14 +4,16 @@ import { element, escapeXml, text } from "./svg.ts";
 
 export interface ChartSeries {
   readonly name: string;
-  /** "smoothed": faint raw points and a line. "measured": markers with intervals, joined by a line. */
-  readonly form: "smoothed" | "measured";
+  /** "smoothed": faint raw points and a line. "measured": markers with intervals, joined by a line. "band": a line in its interval. */
+  readonly form: "smoothed" | "measured" | "band";
   readonly points: readonly (Point & { readonly low?: number; readonly high?: number })[];
 }
 
 export interface Chart {
   readonly title: string;
   readonly unit: "rate" | "number";
+  /** What the horizontal axis counts; "step" if left out. */
+  readonly xName?: string;
   readonly series: readonly ChartSeries[];
 }
 
@@ -73,7 +75,7 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
     lines.push(element("line", { x1: left, y1: y, x2: width - RIGHT, y2: y, stroke: palette.grid }));
     lines.push(text({ x: left - 8, y: y + 4, anchor: "end", fill: palette.muted }, labels[i] ?? ""));
   });
-  lines.push(xAxis({ first, last, axes }, frame));
+  lines.push(xAxis({ first, last, axes, name: chart.xName ?? "step" }, frame));
   const middle = { x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted } as const;
   if (!ys.some(Number.isFinite)) lines.push(text(middle, "no values"));
   chart.series.forEach((series, i) => lines.push(drawSeries(series, { index: i, axes, palette })));
@@ -88,10 +90,10 @@ export function chartSvg(chart: Chart, frame: ChartFrame): string {
 }
 
 function xAxis(
-  span: { readonly first: number; readonly last: number; readonly axes: Axes },
+  span: { readonly first: number; readonly last: number; readonly axes: Axes; readonly name: string },
   { width, height, palette }: ChartFrame,
 ): string {
-  const { first, last, axes } = span;
+  const { first, last, axes, name } = span;
   if (!Number.isFinite(first)) return "";
   // Steps are whole numbers, so ticks are too; those outside the data are dropped.
   const steps = [...new Set(ticks(first, last, 6).map(Math.round))].filter((step) => step >= first && step <= last);
@@ -103,7 +105,7 @@ function xAxis(
     return mark + text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, label);
   });
   const line = element("line", { x1: axes.left, y1: base, x2: width - RIGHT, y2: base, stroke: palette.muted });
-  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, "step")].join("");
+  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, name)].join("");
 }
 
 interface LegendPlace {
@@ -164,6 +166,10 @@ function drawSeries(
       .join("");
     const dots = element("path", { d, ...stroke, "stroke-opacity": 0.3, "stroke-width": known.length > 200 ? 2.6 : 4 });
     return dots + line(thin(smooth(known), 600));
+  }
+  if (series.form === "band") {
+    const edge = [...known.map(({ x, y, high = y }) => ({ x, y: high })), ...known.toReversed().map(({ x, y, low = y }) => ({ x, y: low }))];
+    return element("polygon", { points: edge.map(place).join(" "), fill: colour, "fill-opacity": "0.18" }) + line(known);
   }
   const whiskers = known.flatMap(({ x: step, low, high }) => {
     if (low === undefined || high === undefined) return [];
