@@ -46,7 +46,7 @@ export async function runOne(name: string, seed: number): Promise<Outcome> {
     ...(offline ? { data: await examplesFor(name) } : {}),
     algo: { name, ...settings },
     rollout: { ...rollout, tasksPerStep: perStep },
-    optim: { learningRate, warmupSteps: 2 },
+    ...(learningRate === undefined ? {} : { optim: { learningRate, warmupSteps: 2 } }),
     train: { steps, evalEvery: steps, evalTasks, checkpointEvery: steps, ...(rewardModel ? { evalRows: 128 } : {}) },
   } as unknown as TrainConfigInput;
   await train(config, { runsFolder: folder, resume: existsSync(join(folder, id, "config.json")) });

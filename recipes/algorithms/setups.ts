@@ -3,7 +3,8 @@ import type { JsonObject } from "../../src/types.ts";
 
 export interface Setup {
   readonly settings: JsonObject;
-  readonly learningRate: number;
+  /** Left out where the algorithm takes no AdamW step. */
+  readonly learningRate?: number;
   /** Prompts of one step; examples of one step where they are given. Sampled algorithms see 64 samples a step in all. */
   readonly perStep: number;
   readonly steps: number;
@@ -26,7 +27,7 @@ export const setups: Readonly<Record<string, Setup>> = {
   "reinforce-plus-plus": groups(),
   "reinforce-plus-plus-baseline": groups(),
   ppo: groups({ epochsPerBatch: 2, klRewardCoef: 0.01 }, 5e-4),
-  trpo: groups(),
+  trpo: { settings: { groupSize: 8 }, perStep: 8, steps: 10 },
   grpo: groups(),
   "dr-grpo": groups({}, 2e-3),
   dapo: groups({ resampleRounds: 2 }),
