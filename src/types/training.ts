@@ -131,14 +131,14 @@ export interface AdamWOptions {
 export interface ForwardBackwardResult {
   readonly loss: number;
   readonly metrics: Readonly<Record<string, number>>;
-  /** Per unit and row, [trained.length] log-probs under the weights before the step. */
+  /** Per unit and row, [trained.length] log-probs under the weights before the step; empty where the loss reads none. */
   readonly logprobs: readonly (readonly Float32Array[])[];
   readonly tokens: { readonly trained: number; readonly processed: number };
 }
 
 export type OptimResult =
   | { readonly type: "stepped"; readonly gradNorm: number; readonly clipped: boolean }
-  /** A non-finite gradient: nothing was changed. `tensor` is the first such tensor. */
+  /** A non-finite gradient or loss: nothing was changed. `tensor` is the first such tensor, or "loss". */
   | { readonly type: "skipped"; readonly tensor: string; readonly value: number };
 
 /**
