@@ -2,7 +2,7 @@
  * The published numbers of QED, the quantitative estimate of drug-likeness: Bickerton et al. 2012, Nature Chemistry 4, 90-98,
  * doi:10.1038/nchem.1243: the desirability functions, their mean weights and the structural alerts, in the revision that RDKit uses
  * (rdkit/Chem/QED.py). Those tables: Copyright (c) 2009-2017, Novartis Institutes for BioMedical Research Inc., BSD 3-Clause; the notice
- * is in docs/verifiers/molecule.md.
+ * is in NOTICE.
  */
 
 export type QedProperty = "weight" | "logP" | "acceptors" | "donors" | "tpsa" | "rotatable" | "aromatic" | "alerts";
