@@ -1,0 +1,82 @@
+/**
+ * Chains of small sums, "Work out 7+8-3+9-6.", without a tool. A small model can learn one step of a chain by heart, but not the whole chain at
+ * once: writing the steps down is what makes it possible. The same tasks with and without reasoning.
+ */
+import { scored } from "../../src/errors.ts";
+import { defineEnv, gated, number } from "../../src/env/kit.ts";
+import { hash32, integer, rng } from "../../src/random.ts";
+import type { Env, Message, Reward, Split, Task, Turn } from "../../src/types.ts";
+
+export interface ChainOptions {
+  /** Whether answers must come with reasoning (true) or without (false). */
+  readonly reasoning: boolean;
+  /** Fewest and most numbers of a chain. */
+  readonly terms: readonly [number, number];
+  readonly sizes: { readonly [S in Split]: number };
+}
+
+/** Reward: 1 for the right number in the right form, else 0. The form is a gate: it earns nothing, and nothing is earned without it. */
+export function chain({ reasoning, terms, sizes }: ChainOptions): Env {
+  const form: Reward = ({ turns }) => {
+    const fits = fitsForm(turns.at(-1), reasoning);
+    return scored(fits ? 1 : 0, fits ? "in the asked form" : "not in the asked form");
+  };
+  return defineEnv({
+    name: "chain",
+    tasks: (split) => ({ size: sizes[split], at: (index) => taskOf(split, index, terms) }),
+    reward: gated({ form }, "answer", number({ after: "answer is" })),
+    reference: (task) => [worked(task, reasoning)],
+    maxTurns: 1,
+    measures: ({ turns }) => ({
+      inForm: fitsForm(turns.at(-1), reasoning) ? 1 : 0,
+      reasoningCharacters: turns.at(-1)?.message.reasoning?.length ?? 0,
+      trueSteps: shareOfTrueSteps(turns.at(-1)?.message.reasoning ?? ""),
+    }),
+  });
+}
+
+/** A turn that ended by itself with an answer, after one closed block of reasoning or (`reasoning` false) without any. */
+export function fitsForm(turn: Turn | undefined, reasoning: boolean): boolean {
+  if (turn?.parse !== "answer") return false;
+  const { content, reasoning: thought = "" } = turn.message;
+  const plain = (text: string): boolean => text.trim() !== "" && !/<\/?think>/.test(text);
+  return plain(content) && (reasoning ? plain(thought) : thought === "");
+}
+
+/** Of the lines of a reasoning, how many are a sum of two numbers with its right result; 0 for no reasoning. */
+export function shareOfTrueSteps(reasoning: string): number {
+  const lines = reasoning.split("\n").filter((line) => line !== "");
+  const right = lines.filter((line) => {
+    const [, a, operator, b, result] = /^(\d+)([-+])(\d+)=(\d+)$/.exec(line) ?? [];
+    return a !== undefined && Number(a) + (operator === "+" ? 1 : -1) * Number(b) === Number(result);
+  });
+  return lines.length === 0 ? 0 : right.length / lines.length;
+}
+
+/** The right answer to a task, with its steps as reasoning or alone. */
+export function worked({ data }: Task, reasoning: boolean): Message {
+  const answer: Message = { role: "assistant", content: `The answer is ${data["answer"] as number}.` };
+  return reasoning ? { ...answer, reasoning: (data["steps"] as readonly string[]).join("\n") } : answer;
+}
+
+/** Draws until the chain falls to this split: a fifth of all chains, by hash, belong to the test split. */
+function taskOf(split: Split, index: number, [least, most]: readonly [number, number]): Task {
+  for (let attempt = 0; ; attempt++) {
+    const key = rng(0, "chain", split, index, attempt);
+    const count = least + integer(key, most - least + 1, 0);
+    let total = 2 + integer(key, 8, 1);
+    let expression = String(total);
+    const steps: string[] = [];
+    for (let term = 1; term < count; term++) {
+      const next = 2 + integer(key, 8, 2 * term);
+      // No result is below 0.
+      const operator = next > total || integer(key, 2, 2 * term + 1) === 0 ? "+" : "-";
+      const result = operator === "+" ? total + next : total - next;
+      steps.push(`${total}${operator}${next}=${result}`);
+      expression += `${operator}${next}`;
+      total = result;
+    }
+    if ((hash32(expression) % 5 === 0) !== (split === "test")) continue;
+    return { id: `chain-${split}-${index}`, prompt: [{ role: "user", content: `Work out ${expression}.` }], data: { answer: total, steps } };
+  }
+}
