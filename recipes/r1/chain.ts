@@ -1,6 +1,6 @@
 /**
- * Chains of small sums, "Work out 7+8-3+9-6.", without a tool. A small model can learn one step of a chain by heart, but not the whole chain at
- * once: writing the steps down is what makes it possible. The same tasks with and without reasoning.
+ * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one step
+ * by heart, but not those of a whole chain: writing the steps down makes the task possible. With and without reasoning, the same tasks.
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";
@@ -64,16 +64,16 @@ function taskOf(split: Split, index: number, [least, most]: readonly [number, nu
   for (let attempt = 0; ; attempt++) {
     const key = rng(0, "chain", split, index, attempt);
     const count = least + integer(key, most - least + 1, 0);
-    let total = 2 + integer(key, 8, 1);
+    let total = 1 + integer(key, 9, 1);
     let expression = String(total);
     const steps: string[] = [];
     for (let term = 1; term < count; term++) {
-      const next = 2 + integer(key, 8, 2 * term);
-      // No result is below 0.
-      const operator = next > total || integer(key, 2, 2 * term + 1) === 0 ? "+" : "-";
-      const result = operator === "+" ? total + next : total - next;
-      steps.push(`${total}${operator}${next}=${result}`);
-      expression += `${operator}${next}`;
+      // Another digit: all results are equally likely.
+      const drawn = integer(key, 9, term + 1);
+      const result = drawn < total ? drawn : drawn + 1;
+      const change = result > total ? `+${result - total}` : `-${total - result}`;
+      steps.push(`${total}${change}=${result}`);
+      expression += change;
       total = result;
     }
     if ((hash32(expression) % 5 === 0) !== (split === "test")) continue;
