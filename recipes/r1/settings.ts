@@ -29,15 +29,15 @@ export const shipped: Settings = {
   model: "models/desk-1m",
   adapter: { adapter: "full" },
   terms: [4, 6],
-  maxTokens: 80,
+  maxTokens: 72,
   concurrency: 128,
   groupSize: 8,
-  evalTasks: 400,
-  worked: 500,
-  cold: { steps: 250, perStep: 24, learningRate: 2e-3 },
-  grpo: { steps: 40, perStep: 16, learningRate: 3e-4 },
+  evalTasks: 300,
+  worked: 300,
+  cold: { steps: 110, perStep: 24, learningRate: 2e-3 },
+  grpo: { steps: 30, perStep: 16, learningRate: 2e-4 },
   sampled: { tasks: 1_000, samples: 4, keep: 1 },
-  rejection: { steps: 150, perStep: 32, learningRate: 1e-3 },
+  rejection: { steps: 160, perStep: 24, learningRate: 2e-3 },
 };
 
 /** For a model of some hundred million parameters, of which a LoRA adapter is trained. */

@@ -48,6 +48,8 @@ export class Program {
       enableCpuMemArena: true,
       enableMemPattern: false,
       logSeverityLevel: 3,
+      // Threads that wait by spinning take the cores from whoever else works: half of all processor time where processes share them.
+      extra: { session: { intra_op: { allow_spinning: "0" } } },
       ...(threads === undefined ? {} : { intraOpNumThreads: threads }),
       ...(profile === undefined ? {} : { enableProfiling: true, profileFilePrefix: profile }),
     });
