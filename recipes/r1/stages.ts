@@ -76,7 +76,7 @@ function grpoConfig(stage: Stage, context: StageContext): Omit<TrainConfigInput,
     env: named(context),
     algo: { name: "grpo", groupSize, clipHigh: 0.28 },
     rollout: { tasksPerStep: perStep, maxTokens, maxTurns: 1, concurrency },
-    optim: { learningRate, warmupSteps: 2 },
+    optim: { learningRate, warmupSteps: Math.min(2, steps - 1) },
     train: { steps, evalEvery: Math.ceil(steps / 2), evalTasks, checkpointEvery: Math.ceil(steps / 4) },
   };
 }
