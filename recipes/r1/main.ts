@@ -19,9 +19,11 @@ const chosen = values.only === undefined ? variants : variants.filter(({ name })
 if (chosen.length === 0) throw new Error(`--only: expected ${variants.map(({ name }) => name).join(" or ")}, got ${values.only}`);
 
 for (const variant of chosen) {
-  const view = trainView({ stderr: process.stderr, environment: process.env }, false);
-  const seconds = await runStages({ variant, settings, folder, observer: view.observer });
-  view.end();
+  const watch = (stage: string) => {
+    process.stderr.write(`\n${variant.name}, ${stage}\n`);
+    return trainView({ stderr: process.stderr, environment: process.env }, false);
+  };
+  const seconds = await runStages({ variant, settings, folder, watch });
   for (const [stage, spent] of Object.entries(seconds)) process.stdout.write(`${variant.name} ${stage}: ${Math.round(spent)} s\n`);
 }
 const outcomes = await Promise.all(chosen.map((variant) => readOutcome(folder, variant)));

@@ -33,11 +33,11 @@ export const shipped: Settings = {
   concurrency: 128,
   groupSize: 8,
   evalTasks: 300,
-  worked: 300,
-  cold: { steps: 110, perStep: 24, learningRate: 2e-3 },
+  worked: 500,
+  cold: { steps: 200, perStep: 24, learningRate: 2e-3 },
   grpo: { steps: 30, perStep: 16, learningRate: 2e-4 },
   sampled: { tasks: 1_000, samples: 4, keep: 1 },
-  rejection: { steps: 160, perStep: 24, learningRate: 2e-3 },
+  rejection: { steps: 250, perStep: 24, learningRate: 2e-3 },
 };
 
 /** For a model of some hundred million parameters, of which a LoRA adapter is trained. */

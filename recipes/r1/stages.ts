@@ -22,6 +22,14 @@ interface StageContext {
   readonly variant: Variant;
   readonly settings: Settings;
   readonly folder: string;
+  /** Called when a stage begins: what is told of its progress, and what is called when it has ended. */
+  readonly watch?: (stage: Stage) => { readonly observer: NonNullable<TrainOptions["observer"]>; end(): void };
+}
+
+interface StageRun extends StageContext {
+  readonly env: Env;
+  /** The model that the stage before left. */
+  readonly before: string;
   readonly observer: NonNullable<TrainOptions["observer"]>;
 }
 
@@ -41,7 +49,9 @@ export async function runStages(context: StageContext): Promise<Partial<Record<S
     if (existsSync(modelOf(context, stage))) continue;
     const started = performance.now();
     const before = place === 0 ? settings.model : modelOf(context, stages[place - 1]!);
-    await runStage(stage, env, { ...context, before });
+    const watching = context.watch?.(stage);
+    await runStage(stage, { ...context, env, before, observer: watching?.observer ?? {} });
+    watching?.end();
     await exportModel(join(context.folder, runName(variant, stage)), { to: modelOf(context, stage), format: "safetensors" });
     seconds[stage] = (performance.now() - started) / 1000;
   }
@@ -50,11 +60,11 @@ export async function runStages(context: StageContext): Promise<Partial<Record<S
 
 const modelOf = ({ folder, variant }: StageContext, stage: Stage): string => join(folder, `${runName(variant, stage)}-model`);
 
-async function runStage(stage: Stage, env: Env, context: StageContext & { readonly before: string }): Promise<void> {
-  const { settings, variant, before, folder, observer } = context;
+async function runStage(stage: Stage, context: StageRun): Promise<void> {
+  const { settings, variant, env, before, folder, observer } = context;
   const config = isGrpo(stage)
     ? grpoConfig(stage, context)
-    : supervisedConfig(stage, { ...context, data: await dialoguesFor(stage, env, context) });
+    : supervisedConfig(stage, { ...context, data: await dialoguesFor(stage, context) });
   const path = isGrpo(stage) ? before : settings.model;
   const input: TrainConfigInput = { ...config, model: { path, ...settings.adapter } };
   const resume = existsSync(join(folder, runName(variant, stage), "config.json"));
@@ -100,8 +110,8 @@ function supervisedConfig(
 }
 
 /** The worked dialogues of the cold start (the last training tasks), or the right answers of the policy that GRPO left. */
-async function dialoguesFor(stage: "cold" | "rejection", env: Env, context: StageContext & { readonly before: string }): Promise<string> {
-  const { folder, variant, settings } = context;
+async function dialoguesFor(stage: "cold" | "rejection", context: StageRun): Promise<string> {
+  const { env, folder, variant, settings } = context;
   const file = join(folder, `${runName(variant, stage)}.jsonl`);
   if (existsSync(file)) return file;
   const source = env.tasks("train");
@@ -109,16 +119,12 @@ async function dialoguesFor(stage: "cold" | "rejection", env: Env, context: Stag
   const dialogues =
     stage === "cold"
       ? last(settings.worked, 0).map((task) => [...task.prompt, worked(task, variant.reasoning)])
-      : await sampledDialogues(last(settings.sampled.tasks, settings.worked), env, context);
+      : await sampledDialogues(last(settings.sampled.tasks, settings.worked), context);
   writeFileSync(file, `${dialogues.map((messages) => JSON.stringify({ messages })).join("\n")}\n`);
   return file;
 }
 
-async function sampledDialogues(
-  tasks: readonly Task[],
-  env: Env,
-  { settings, before, observer }: StageContext & { readonly before: string },
-): Promise<(readonly Message[])[]> {
+async function sampledDialogues(tasks: readonly Task[], { env, settings, before, observer }: StageRun): Promise<(readonly Message[])[]> {
   const { maxTokens, concurrency, sampled: { samples, keep } } = settings;
   await using policy = await openPolicy(before, {});
   await policy.engine.publish();

@@ -28,7 +28,7 @@ test("a chain's answer is its value, its steps are true, and every result on the
     const { prompt, data } = thinking.tasks("train").at(i);
     const expression = /^Work out (\S+)\.$/.exec(prompt[0]!.content)![1]!;
     const steps = data["steps"] as readonly string[];
-    expect(calculate(expression)).toBe(String(data["answer"]));
+    expect(calculate(expression)).toBe(String(data["answer"] as number));
     expect(shareOfTrueSteps(steps.join("\n"))).toBe(1);
     for (const step of steps) expect(step).toMatch(/^\d[-+][1-9]=\d$/);
     // The steps are the chain: each begins with the result before it and adds what comes next in the question.
@@ -119,7 +119,7 @@ test("all four stages in small: each opens what the one before left, the third t
     ...larger("models/desk-1m"), maxTokens: 16, evalTasks: 4, groupSize: 2, worked: 64,
     cold: { steps: 40, perStep: 16, learningRate: 4e-3 }, grpo: few, rejection: few, sampled: { tasks: 32, samples: 4, keep: 1 },
   };
-  const seconds = await runStages({ variant, settings, folder, observer: {} });
+  const seconds = await runStages({ variant, settings, folder });
   expect(Object.keys(seconds)).toEqual([...stages]);
   const modelOf = async (stage: string) => (await readRun(join(folder, `answers-${stage}`))).config["model"] as { path: string };
   expect((await modelOf("cold")).path).toBe("models/desk-1m");
@@ -132,7 +132,7 @@ test("all four stages in small: each opens what the one before left, the third t
     const value = calculate(/out (\S+)\.$/.exec(messages[0]!.content)![1]!);
     expect(messages.at(-1)!.content).toMatch(new RegExp(`answer is ${value}\\b`));
   }
-  expect(await runStages({ variant, settings, folder, observer: {} })).toEqual({});
+  expect(await runStages({ variant, settings, folder })).toEqual({});
   const outcome = await readOutcome(folder, variant);
   expect(outcome.ends.map(({ label, step }) => [label, step])).toEqual([["base", 0], ["cold", 40], ["grpo-1", 42], ["rejection", 44], ["grpo-2", 46]]);
   expect(outcome.rewards.map(({ x }) => x)).toEqual([41, 42, 45, 46]);

@@ -23,7 +23,7 @@ test("a curve is linear between its points and flat outside them", () => {
 test("rewards are means over equal parts of the budget; the step that goes beyond it is in the last part", () => {
   const { steps } = run("grpo", 0, { rewards: [0, 1, 0.5, 0.7], after: 1 });
   // Steps end at 10, 20, 30 and 40 of 35 tokens: (0, 17.5] holds one, the rest the other three.
-  expect(rewardCurve({ steps }, { budget: 35, count: 2 })).toEqual([{ x: 8.75, y: 0 }, { x: 26.25, y: expect.closeTo(2.2 / 3) as unknown as number }]);
+  expect(rewardCurve({ steps }, { budget: 35, count: 2 })).toEqual([{ x: 8.75, y: 0 }, { x: 26.25, y: expect.closeTo(2.2 / 3) }]);
   // A step that ends exactly where a part does belongs to it; parts without a step are left out.
   expect(rewardCurve({ steps: steps.slice(0, 1) }, { budget: 40, count: 4 })).toEqual([{ x: 5, y: 0 }]);
 });
