@@ -1,6 +1,6 @@
 /**
- * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one step
- * by heart, but not those of a whole chain: writing the steps down makes the task possible. With and without reasoning, the same tasks.
+ * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one
+ * step by heart, but not those of a whole chain: writing the steps down makes the task possible. With and without reasoning, the same tasks.
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";
@@ -77,6 +77,7 @@ function taskOf(split: Split, index: number, [least, most]: readonly [number, nu
       total = result;
     }
     if ((hash32(expression) % 5 === 0) !== (split === "test")) continue;
-    return { id: `chain-${split}-${index}`, prompt: [{ role: "user", content: `Work out ${expression}.` }], data: { answer: total, steps } };
+    const prompt: Message[] = [{ role: "user", content: `Work out ${expression}.` }];
+    return { id: `chain-${split}-${index}`, prompt, data: { answer: total, steps } };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Learning to reason with a verifiable answer: `npm run recipe:r1 [-- --model <model> --only <reasoning|answers>]`. Four stages with reasoning,
- * and the same four on the same tasks with answers alone. Writes docs/figures/r1.svg from the shipped model's runs.
+ * Learning to reason with a verifiable answer: `npm run recipe:r1 [-- --model <model> --only <reasoning|answers>]`. Four stages with
+ * reasoning, and the same four on the same tasks with answers alone. Writes docs/figures/r1.svg from the shipped model's runs.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -28,4 +28,4 @@ for (const variant of chosen) {
 }
 const outcomes = await Promise.all(chosen.map((variant) => readOutcome(folder, variant)));
 process.stdout.write(`${stageTable(outcomes)}\n`);
-if (values.model === undefined && chosen === variants) await writeFigure(outcomes, join(sources, "..", "..", "docs", "figures", "r1.svg"));
+if (values.model === undefined && chosen === variants) writeFigure(outcomes, join(sources, "..", "..", "docs", "figures", "r1.svg"));

@@ -76,7 +76,7 @@ export function stageTable(outcomes: readonly Outcome[]): string {
   return [head, "|---|---|---|---|---|---|", ...rows].join("\n");
 }
 
-export async function writeFigure(outcomes: readonly Outcome[], file: string): Promise<void> {
+export function writeFigure(outcomes: readonly Outcome[], file: string): void {
   const line = (of: (outcome: Outcome) => ChartSeries["points"]): ChartSeries[] =>
     outcomes.map((outcome) => ({ name: outcome.variant.name, form: "measured", points: of(outcome) }));
   const xLabel = "step, all stages";
@@ -96,5 +96,6 @@ export async function writeFigure(outcomes: readonly Outcome[], file: string): P
     },
   ];
   const ends = outcomes[0]!.ends.map(({ label, step }) => `${label} ${step}`).join(", ");
-  writeFileSync(file, `${figureSvg("Reasoning with a verifiable answer", `chains of sums; the shipped model; stages end at steps: ${ends}`, charts)}\n`);
+  const subtitle = `chains of sums; the shipped model; stages end at steps: ${ends}`;
+  writeFileSync(file, `${figureSvg("Reasoning with a verifiable answer", subtitle, charts)}\n`);
 }

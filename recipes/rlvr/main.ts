@@ -1,7 +1,7 @@
 /**
  * Four ways to learn from a verifiable reward at equal cost: `npm run recipe:rlvr [-- --tokens <n> --only <name>]`. GRPO, RLOO, DAPO and
- * Dr. GRPO from the same weights on the same task, three seeds each; a run ends when it has sampled its tokens, those of groups that DAPO throws
- * away included. Writes docs/figures/rlvr.svg.
+ * Dr. GRPO from the same weights on the same task, three seeds each; a run ends when it has sampled its tokens, those of groups that DAPO
+ * throws away included. Writes docs/figures/rlvr.svg.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

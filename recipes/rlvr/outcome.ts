@@ -30,8 +30,11 @@ export function at(curve: readonly Point[], x: number): number {
   return a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x);
 }
 
-/** Mean reward of the steps that end in each of `count` equal parts of the budget, at the part's middle; parts without a step are left out. */
-export function rewardCurve({ steps }: Pick<Run, "steps">, { budget, count }: { readonly budget: number; readonly count: number }): Point[] {
+/** Mean reward of the steps that end in each of `count` equal parts of the budget, at the part's middle. Parts without a step are left out. */
+export function rewardCurve(
+  { steps }: Pick<Run, "steps">,
+  { budget, count }: { readonly budget: number; readonly count: number },
+): Point[] {
   return Array.from({ length: count }, (_, part) => {
     // The step that spends the last token ends behind the budget and belongs to the last part.
     const inside = steps.filter(({ tokens }) => Math.min(count - 1, Math.floor(((tokens - 1) / budget) * count)) === part);
@@ -55,8 +58,9 @@ export function charts(runs: readonly Run[], budget: number): Chart[] {
   const marks = Array.from({ length: parts + 1 }, (_, i) => (i / parts) * budget);
   const middles = Array.from({ length: parts }, (_, i) => ((i + 0.5) / parts) * budget);
   const shared = { unit: "rate", xLabel: "sampled tokens" } as const;
+  const successes = ({ heldout }: Run): Point[] => heldout.map(({ tokens, success }) => ({ x: tokens, y: success }));
   return [
-    { ...shared, title: "held-out success", series: lines(({ heldout }) => heldout.map(({ tokens, success }) => ({ x: tokens, y: success })), marks) },
+    { ...shared, title: "held-out success", series: lines(successes, marks) },
     { ...shared, title: "training reward", series: lines((run) => rewardCurve(run, { budget, count: parts }), middles) },
   ];
 }

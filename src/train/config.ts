@@ -189,7 +189,7 @@ function crossChecks(
     refuse("train.evalRows", want, String(train.evalRows), "leave it out; see train.evalTasks");
   }
   if (!sampled && train.maxSampledTokens > 0)
-    refuse("train.maxSampledTokens", `0 with ${name}, which samples nothing`, String(train.maxSampledTokens), "leave it out; see train.steps");
+    refuse("train.maxSampledTokens", `0 with ${name}, which samples nothing`, String(train.maxSampledTokens), "see train.steps");
   if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
     refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
   if (trustRegion !== undefined) problems.push(...unusedOptim(given, { name, learningRate: algorithm.learningRate[model.adapter] }));

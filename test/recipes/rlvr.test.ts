@@ -5,7 +5,8 @@ import { at, charts, rewardCurve, spread, table, type Run } from "../../recipes/
 const line = [{ x: 0, y: 0.2 }, { x: 10, y: 0.4 }, { x: 20, y: 0.8 }];
 
 /** Steps of 10 tokens with these rewards; one group in `thrown` steps is replaced. */
-const run = (name: string, seed: number, { rewards, after, thrown = 0 }: { rewards: readonly number[]; after: number; thrown?: number }): Run => ({
+type Made = { readonly rewards: readonly number[]; readonly after: number; readonly thrown?: number };
+const run = (name: string, seed: number, { rewards, after, thrown = 0 }: Made): Run => ({
   name,
   seed,
   groups: 3,

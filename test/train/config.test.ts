@@ -121,8 +121,8 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, maxSampledTokens, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, keepCheckpoints, " +
-      "onCollapse, resetReferenceEvery, referenceDecay",
+    "train: unknown key wibble; known are steps, maxSampledTokens, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, " +
+      "keepCheckpoints, onCollapse, resetReferenceEvery, referenceDecay",
   ],
   [
     "a key of another algorithm",
@@ -206,7 +206,7 @@ test.each<[string, object, string]>([
   [
     "a token budget where nothing is sampled",
     { algo: { name: "sft" }, train: { maxSampledTokens: 1000 } },
-    "train.maxSampledTokens: expected 0 with sft, which samples nothing, got 1000; leave it out; see train.steps",
+    "train.maxSampledTokens: expected 0 with sft, which samples nothing, got 1000; see train.steps",
   ],
   [
     "a reference that moves in two ways",
