@@ -1,6 +1,6 @@
 /**
  * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one
- * step by heart, but not those of a whole chain: writing the steps down makes the task possible. With and without reasoning, the same tasks.
+ * step by heart, but not those of a whole chain: writing the steps down makes the task possible. The same tasks also without.
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";

@@ -30,7 +30,7 @@ export function at(curve: readonly Point[], x: number): number {
   return a.y + ((b.y - a.y) * (x - a.x)) / (b.x - a.x);
 }
 
-/** Mean reward of the steps that end in each of `count` equal parts of the budget, at the part's middle. Parts without a step are left out. */
+/** Mean reward of the steps that end in each of `count` equal parts of the budget, at its middle. Parts without a step are left out. */
 export function rewardCurve(
   { steps }: Pick<Run, "steps">,
   { budget, count }: { readonly budget: number; readonly count: number },

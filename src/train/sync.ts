@@ -16,7 +16,7 @@ import { TokenBudget } from "./token-budget.ts";
 import { updateMetrics, updatePolicy } from "./update.ts";
 import { Watch } from "./watch.ts";
 
-/** Trains until all steps are committed or the token budget is spent; returns the last evaluation, and why the run ended early if it did. */
+/** Trains until all steps are committed or the token budget is spent; returns the last evaluation, and why a run ended early. */
 export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: Evaluation | undefined; readonly stopped?: string }> {
   const { config, env, algorithm, policy, run } = sync;
   const keeper = new StepKeeper(sync);
