@@ -61,7 +61,7 @@ export async function runOne(name: string, seed: number): Promise<Outcome> {
 }
 
 /** Mean over held-out completions of the mean of log pi - log pi_0 over their tokens. */
-async function klOf(run: string): Promise<number> {
+export async function klOf(run: string): Promise<number> {
   await using policy = await openTrainedPolicy(run);
   await policy.engine.publish();
   const tasks = Array.from({ length: 64 }, (_, i) => environment.tasks("test").at(i));

@@ -59,6 +59,8 @@ const optim = z.strictObject({
 
 const train = z.strictObject({
   steps: whole({ min: 1, max: 999_999 }, 100, "training steps"),
+  /** Compares algorithms at equal cost: what dynamic sampling throws away is counted too. */
+  maxSampledTokens: whole({ min: 0, max: 1e12 }, 0, "sampled tokens after which a run ends with the step it is in; 0 is no limit"),
   /** Bounds memory; it never changes the result, since divisors are taken over the whole step. */
   microBatchTokens: whole({ min: 1, max: 16_777_216 }, 2048, "tokens of one forward and backward pass"),
   checkpointEvery: whole({ min: 1, max: 999_999 }, 10, "steps between checkpoints"),
@@ -186,6 +188,8 @@ function crossChecks(
     const want = `nothing with ${name}, whose evaluation samples held-out tasks`;
     refuse("train.evalRows", want, String(train.evalRows), "leave it out; see train.evalTasks");
   }
+  if (!sampled && train.maxSampledTokens > 0)
+    refuse("train.maxSampledTokens", `0 with ${name}, which samples nothing`, String(train.maxSampledTokens), "see train.steps");
   if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
     refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
   if (trustRegion !== undefined) problems.push(...unusedOptim(given, { name, learningRate: algorithm.learningRate[model.adapter] }));

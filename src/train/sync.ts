@@ -12,17 +12,19 @@ import { StepKeeper } from "./keep.ts";
 import { moveReference } from "./moving-reference.ts";
 import { stepMetrics } from "./step-metrics.ts";
 import { batchOptions, recordOf, rolloutOptions, StepClock, updateOptions, type SyncRun } from "./sync-options.ts";
+import { TokenBudget } from "./token-budget.ts";
 import { updateMetrics, updatePolicy } from "./update.ts";
 import { Watch } from "./watch.ts";
 
-/** Trains until `config.train.steps` steps are committed; returns the last evaluation, and why the run ended early if it did. */
+/** Trains until all steps are committed or the token budget is spent; returns the last evaluation, and why a run ended early. */
 export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: Evaluation | undefined; readonly stopped?: string }> {
   const { config, env, algorithm, policy, run } = sync;
   const keeper = new StepKeeper(sync);
   const watch = new Watch(sync);
+  const budget = new TokenBudget(sync);
   let coefficients = coefficientsOf(run, algorithm);
   await keeper.start();
-  for (let step = run.lastStep + 1; step <= config.train.steps; step++) {
+  for (let step = run.lastStep + 1; step <= config.train.steps && budget.exhausted === undefined; step++) {
     const clock = new StepClock();
     const collected = await collectStep(env, rolloutOptions(sync, step));
     clock.mark("rollout");
@@ -37,14 +39,17 @@ export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: E
     clock.mark("update");
     const { groups, ...record } = recordOf(collected, credits);
     const kl = evidence.metrics["kl/completion"];
-    const { signals, health, ends } = watch.observe({ step, groups, kl, evaluation: keeper.evaluation });
-    const parts = [evidence.metrics, critic, update === null ? {} : updateMetrics(update)];
+    budget.add(groups);
+    const { signals, health, ends: collapsed } = watch.observe({ step, groups, kl, evaluation: keeper.evaluation });
+    const parts = [{ "tokens/sampled": budget.spent }, evidence.metrics, critic, update === null ? {} : updateMetrics(update)];
     const replaced = collected.replaced.length;
     const metrics = stepMetrics({ step, groups, replaced, built, signals, health, coefficients, parts, seconds: clock.seconds });
     coefficients = algorithm.controller?.next(coefficients, { metrics, completions: built.completions }) ?? coefficients;
     const unchanged = warming ? { unchanged: "the critic alone is trained" } : {};
-    await keeper.keep({ step, ...record, update, ...unchanged, metrics, extra: { coefficients, collapse: watch.state }, ends });
-    if (ends) return { evaluation: keeper.evaluation, stopped: await watch.end(step) };
+    const extra = { coefficients, collapse: watch.state, sampledTokens: budget.spent };
+    await keeper.keep({ step, ...record, update, ...unchanged, metrics, extra, ends: collapsed || budget.exhausted !== undefined });
+    if (collapsed) return { evaluation: keeper.evaluation, stopped: await watch.end(step) };
   }
-  return { evaluation: keeper.evaluation };
+  if (budget.exhausted !== undefined) sync.observer.onNote?.(`stopped after step ${run.lastStep}: ${budget.exhausted}`);
+  return { evaluation: keeper.evaluation, ...(budget.exhausted === undefined ? {} : { stopped: budget.exhausted }) };
 }

@@ -104,7 +104,7 @@ test("each key, changed, changes the hash", () => {
   const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts } });
   const fixed = ["model.adapter", "algo.name", "algo.klCovCoef", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(50);
+  expect(paths.length).toBe(51);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),
@@ -121,8 +121,8 @@ test.each<[string, object, string]>([
   [
     "a key that is like none",
     { train: { wibble: 1 } },
-    "train: unknown key wibble; known are steps, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, keepCheckpoints, " +
-      "onCollapse, resetReferenceEvery, referenceDecay",
+    "train: unknown key wibble; known are steps, maxSampledTokens, microBatchTokens, checkpointEvery, evalEvery, evalTasks, evalRows, " +
+      "keepCheckpoints, onCollapse, resetReferenceEvery, referenceDecay",
   ],
   [
     "a key of another algorithm",
@@ -202,6 +202,11 @@ test.each<[string, object, string]>([
     "a reference that moves where examples are given",
     { algo: { name: "sft" }, train: { referenceDecay: 0.9 } },
     "train.referenceDecay: expected 0 with algo.name sft, which has no reference to move, got 0.9; leave it out",
+  ],
+  [
+    "a token budget where nothing is sampled",
+    { algo: { name: "sft" }, train: { maxSampledTokens: 1000 } },
+    "train.maxSampledTokens: expected 0 with sft, which samples nothing, got 1000; see train.steps",
   ],
   [
     "a reference that moves in two ways",

@@ -12,8 +12,8 @@ export interface ChartSeries {
 export interface Chart {
   readonly title: string;
   readonly unit: "rate" | "number";
-  /** What the horizontal axis counts; "step" if left out. */
-  readonly xName?: string;
+  /** What x counts; "step" if left out. */
+  readonly xLabel?: string;
   readonly series: readonly ChartSeries[];
 }
 
@@ -75,7 +75,7 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
     lines.push(element("line", { x1: left, y1: y, x2: width - RIGHT, y2: y, stroke: palette.grid }));
     lines.push(text({ x: left - 8, y: y + 4, anchor: "end", fill: palette.muted }, labels[i] ?? ""));
   });
-  lines.push(xAxis({ first, last, axes, name: chart.xName ?? "step" }, frame));
+  lines.push(xAxis({ first, last, axes, label: chart.xLabel ?? "step" }, frame));
   const middle = { x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted } as const;
   if (!ys.some(Number.isFinite)) lines.push(text(middle, "no values"));
   chart.series.forEach((series, i) => lines.push(drawSeries(series, { index: i, axes, palette })));
@@ -90,10 +90,10 @@ export function chartSvg(chart: Chart, frame: ChartFrame): string {
 }
 
 function xAxis(
-  span: { readonly first: number; readonly last: number; readonly axes: Axes; readonly name: string },
+  span: { readonly first: number; readonly last: number; readonly axes: Axes; readonly label: string },
   { width, height, palette }: ChartFrame,
 ): string {
-  const { first, last, axes, name } = span;
+  const { first, last, axes, label: counted } = span;
   if (!Number.isFinite(first)) return "";
   // Steps are whole numbers, so ticks are too; those outside the data are dropped.
   const steps = [...new Set(ticks(first, last, 6).map(Math.round))].filter((step) => step >= first && step <= last);
@@ -105,7 +105,7 @@ function xAxis(
     return mark + text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, label);
   });
   const line = element("line", { x1: axes.left, y1: base, x2: width - RIGHT, y2: base, stroke: palette.muted });
-  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, name)].join("");
+  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, counted)].join("");
 }
 
 interface LegendPlace {

@@ -1,0 +1,83 @@
+/**
+ * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one
+ * step by heart, but not those of a whole chain: writing the steps down makes the task possible. The same tasks also without.
+ */
+import { scored } from "../../src/errors.ts";
+import { defineEnv, gated, number } from "../../src/env/kit.ts";
+import { hash32, integer, rng } from "../../src/random.ts";
+import type { Env, Message, Reward, Split, Task, Turn } from "../../src/types.ts";
+
+export interface ChainOptions {
+  /** Whether answers must come with reasoning (true) or without (false). */
+  readonly reasoning: boolean;
+  /** Fewest and most numbers of a chain. */
+  readonly terms: readonly [number, number];
+  readonly sizes: { readonly [S in Split]: number };
+}
+
+/** Reward: 1 for the right number in the right form, else 0. The form is a gate: it earns nothing, and nothing is earned without it. */
+export function chain({ reasoning, terms, sizes }: ChainOptions): Env {
+  const form: Reward = ({ turns }) => {
+    const fits = fitsForm(turns.at(-1), reasoning);
+    return scored(fits ? 1 : 0, fits ? "in the asked form" : "not in the asked form");
+  };
+  return defineEnv({
+    name: "chain",
+    tasks: (split) => ({ size: sizes[split], at: (index) => taskOf(split, index, terms) }),
+    reward: gated({ form }, "answer", number({ after: "answer is" })),
+    reference: (task) => [worked(task, reasoning)],
+    maxTurns: 1,
+    measures: ({ turns }) => ({
+      inForm: fitsForm(turns.at(-1), reasoning) ? 1 : 0,
+      reasoningCharacters: turns.at(-1)?.message.reasoning?.length ?? 0,
+      trueSteps: shareOfTrueSteps(turns.at(-1)?.message.reasoning ?? ""),
+    }),
+  });
+}
+
+/** A turn that ended by itself with an answer, after one closed block of reasoning or (`reasoning` false) without any. */
+export function fitsForm(turn: Turn | undefined, reasoning: boolean): boolean {
+  if (turn?.parse !== "answer") return false;
+  const { content, reasoning: thought = "" } = turn.message;
+  const plain = (text: string): boolean => text.trim() !== "" && !/<\/?think>/.test(text);
+  return plain(content) && (reasoning ? plain(thought) : thought === "");
+}
+
+/** Of the lines of a reasoning, how many are a sum of two numbers with its right result; 0 for no reasoning. */
+export function shareOfTrueSteps(reasoning: string): number {
+  const lines = reasoning.split("\n").filter((line) => line !== "");
+  const right = lines.filter((line) => {
+    const [, a, operator, b, result] = /^(\d+)([-+])(\d+)=(\d+)$/.exec(line) ?? [];
+    return a !== undefined && Number(a) + (operator === "+" ? 1 : -1) * Number(b) === Number(result);
+  });
+  return lines.length === 0 ? 0 : right.length / lines.length;
+}
+
+/** The right answer to a task, with its steps as reasoning or alone. */
+export function worked({ data }: Task, reasoning: boolean): Message {
+  const answer: Message = { role: "assistant", content: `The answer is ${data["answer"] as number}.` };
+  return reasoning ? { ...answer, reasoning: (data["steps"] as readonly string[]).join("\n") } : answer;
+}
+
+/** Draws until the chain falls to this split: a fifth of all chains, by hash, belong to the test split. */
+function taskOf(split: Split, index: number, [least, most]: readonly [number, number]): Task {
+  for (let attempt = 0; ; attempt++) {
+    const key = rng(0, "chain", split, index, attempt);
+    const count = least + integer(key, most - least + 1, 0);
+    let total = 1 + integer(key, 9, 1);
+    let expression = String(total);
+    const steps: string[] = [];
+    for (let term = 1; term < count; term++) {
+      // Another digit: all results are equally likely.
+      const drawn = integer(key, 9, term + 1);
+      const result = drawn < total ? drawn : drawn + 1;
+      const change = result > total ? `+${result - total}` : `-${total - result}`;
+      steps.push(`${total}${change}=${result}`);
+      expression += change;
+      total = result;
+    }
+    if ((hash32(expression) % 5 === 0) !== (split === "test")) continue;
+    const prompt: Message[] = [{ role: "user", content: `Work out ${expression}.` }];
+    return { id: `chain-${split}-${index}`, prompt, data: { answer: total, steps } };
+  }
+}
