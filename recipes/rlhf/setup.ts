@@ -14,6 +14,8 @@ export interface Setup {
   readonly policy: Part;
   readonly dpo: Part;
   readonly criticLearningRate: number;
+  /** Weight of the KL in the reward, in the run that has it. */
+  readonly kl: number;
 }
 
 /** Adapters of all stages. */
@@ -39,6 +41,7 @@ export const small: Setup = {
     train: { steps: 50, evalEvery: 10, evalTasks: 96, checkpointEvery: 50 },
   },
   criticLearningRate: 2e-3,
+  kl: 0.1,
 };
 
 export const large: Setup = {
@@ -51,4 +54,5 @@ export const large: Setup = {
   policy: { rollout: { tasksPerStep: 12, concurrency: 64 }, optim: { learningRate: 3e-4, warmupSteps: 2 }, train: { steps: 40, evalEvery: 8, evalTasks: 32 } },
   dpo: { rollout: { tasksPerStep: 8, concurrency: 64 }, optim: { learningRate: 2e-4, warmupSteps: 2 }, train: { steps: 30, evalEvery: 10, evalTasks: 32 } },
   criticLearningRate: 3e-4,
+  kl: 0.1,
 };

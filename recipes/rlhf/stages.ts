@@ -26,7 +26,8 @@ export interface Foundation {
   readonly pairs: string;
 }
 
-const caution = 2;
+/** Deviations of the ensemble that are taken off its mean. */
+export const caution = 2;
 
 function writeRows(file: string, rows: readonly object[]): string {
   writeFileSync(file, `${rows.map((row) => JSON.stringify(row)).join("\n")}\n`);
