@@ -27,11 +27,20 @@ function onRun(name: string): void {
   const now = performance.now();
   if (running !== "") seconds[running] = (seconds[running] ?? 0) + (now - since) / 1000;
   [running, since] = [name, now];
-  if (name !== "") process.stderr.write(`\n${name}\n`);
+  view.end();
+  view = newView();
+  if (name !== "") process.stderr.write(`${name}\n`);
 }
 
-const view = trainView({ stderr: process.stderr, environment: process.env }, false);
-const place: Place = { base, folder, setup: isShipped ? small : large, observer: view.observer, onRun };
+const newView = () => trainView({ stderr: process.stderr, environment: process.env }, false);
+let view = newView();
+const observer: Place["observer"] = {
+  onPlan: (...told) => view.observer.onPlan(...told),
+  onStep: (...told) => view.observer.onStep?.(...told),
+  onEvaluation: (...told) => view.observer.onEvaluation?.(...told),
+  onNote: (...told) => view.observer.onNote?.(...told),
+};
+const place: Place = { base, folder, setup: isShipped ? small : large, observer, onRun };
 mkdirSync(folder, { recursive: true });
 const start = await foundation(place);
 const runs = {
@@ -46,7 +55,6 @@ const curves = Object.fromEntries(Object.keys(runs).map((name, i) => [name, meas
 const stop = stopOf(curves["no KL"]!);
 const compared = isShipped ? await verified(place) : undefined;
 onRun("");
-view.end();
 const results = { curves, stop, ...(compared === undefined ? {} : { verified: compared }), seconds };
 writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
 process.stdout.write(`${tables(results)}\n`);

@@ -25,10 +25,13 @@ export interface VerifiedSize {
   readonly samples: number;
   readonly rewardSteps: number;
   readonly policySteps: number;
+  /** Tasks of one step, and samples of each. */
+  readonly perStep: number;
+  readonly groupSize: number;
   readonly evalTasks: number;
 }
 
-export const verifiedSize: VerifiedSize = { tasks: 160, samples: 6, rewardSteps: 40, policySteps: 16, evalTasks: 150 };
+export const verifiedSize: VerifiedSize = { tasks: 160, samples: 6, rewardSteps: 40, policySteps: 16, perStep: 8, groupSize: 8, evalTasks: 150 };
 
 export interface Compared extends Omit<ReturnType<typeof agreement>, "disagreements"> {
   /** Mean score of right and of wrong answers. */
@@ -48,7 +51,7 @@ export interface Verified {
 export async function verified(place: Place, size: VerifiedSize = verifiedSize): Promise<Verified> {
   const pairs = join(place.folder, "verified-pairs.jsonl");
   if (!existsSync(pairs)) await writePairs(place.base, pairs, size);
-  const { rewardSteps, policySteps, evalTasks } = size;
+  const { rewardSteps, policySteps, perStep, groupSize, evalTasks } = size;
   const model = { path: place.base, ...adapter };
   const judge = {
     name: "verified-reward", model, data: pairs, algo: { name: "reward-model" }, rollout: { tasksPerStep: 16 },
@@ -57,7 +60,7 @@ export async function verified(place: Place, size: VerifiedSize = verifiedSize):
   } as const;
   const rewardModel = join(await trained(place, judge, {}), "reward-model");
   const grpo = {
-    model, env, algo: { name: "grpo", groupSize: 8 }, rollout: { ...rollout, tasksPerStep: 8 },
+    model, env, algo: { name: "grpo", groupSize }, rollout: { ...rollout, tasksPerStep: perStep },
     optim: { learningRate: 1e-3, warmupSteps: Math.min(2, policySteps - 1) },
     train: { steps: policySteps, evalEvery: policySteps, evalTasks, checkpointEvery: policySteps },
   } as const;
@@ -122,7 +125,7 @@ function said(messages: readonly Message[]): string {
   return messages
     .flatMap(({ role, content, toolCalls = [] }) => {
       if (role === "system") return [];
-      const calls = toolCalls.map((call) => `[${Object.values(call.arguments).join(", ")}]`);
+      const calls = toolCalls.map((call) => JSON.stringify(call.arguments));
       return [...(content === "" ? [] : [role === "tool" ? `= ${content}` : content]), ...calls];
     })
     .join(" ");

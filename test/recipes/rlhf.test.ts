@@ -85,7 +85,7 @@ test("stops two evaluations after the best that the other models know, and takes
   expect(stopOf(curve(0, 1, 0.9, 2, 3))).toEqual({ taken: 40, known: 40 });
 });
 
-const few = { steps: 2, evalEvery: 2, evalTasks: 4 };
+const few = { steps: 3, evalEvery: 3, evalTasks: 4 };
 const tiny: Setup = {
   ...small,
   dialogues: 8,
@@ -94,11 +94,11 @@ const tiny: Setup = {
   maxTokens: 8,
   sft: { rollout: { tasksPerStep: 2 }, train: { steps: 2 } },
   reward: { rollout: { tasksPerStep: 2 }, train: { steps: 2, evalEvery: 2 } },
-  policy: { rollout: { tasksPerStep: 2 }, train: { ...few, checkpointEvery: 2 } },
-  dpo: { rollout: { tasksPerStep: 2 }, train: { ...few, checkpointEvery: 2 } },
+  policy: { rollout: { tasksPerStep: 2 }, train: { ...few, checkpointEvery: 3 } },
+  dpo: { rollout: { tasksPerStep: 2 }, train: { ...few, checkpointEvery: 3 } },
 };
 
-test("every stage with two steps: one model under all runs, gold apart from what is trained on", { timeout: 600_000 }, async () => {
+test("every stage with a few steps: one model under all runs, gold apart from what is trained on", { timeout: 600_000 }, async () => {
   const folder = await temporaryFolder();
   const place: Place = { base: "models/desk-1m", folder, setup: tiny, observer: {}, onRun: () => undefined };
   const start = await foundation(place);
@@ -109,17 +109,17 @@ test("every stage with two steps: one model under all runs, gold apart from what
   const runs = [join(folder, "helpful-policy"), alone, await direct(place, start, { name: "dpo", beta: 0.1 })];
   const curves = await curvesOf(runs, start);
   for (const [i, curve] of curves.entries()) {
-    expect(curve.map(({ step }) => step)).toEqual([0, 2]);
+    expect(curve.map(({ step }) => step)).toEqual([0, 3]);
     // Nothing was trained at step 0: every run gives the fine-tuned model's answers, at no distance from it.
     expect(curve[0]).toEqual(curves[0]![0]);
     expect(Math.abs(curve[0]!.kl)).toBeLessThan(1e-4);
-    expect(existsSync(join(runs[i]!, "checkpoints", "step-000002"))).toBe(true);
+    expect(existsSync(join(runs[i]!, "checkpoints", "step-000003"))).toBe(true);
   }
-  const size = { tasks: 12, samples: 4, rewardSteps: 2, policySteps: 2, evalTasks: 12 };
+  const size = { tasks: 6, samples: 4, rewardSteps: 1, policySteps: 1, perStep: 1, groupSize: 2, evalTasks: 6 };
   const compared = await verified(place, size);
   expect(compared.pairs).toBeGreaterThan(0);
-  expect(compared.start.answers).toBe(12);
-  expect(compared.start.auc).toBeGreaterThanOrEqual(0);
+  expect(compared.start.answers).toBe(6);
+  expect(compared.start.accuracy).toBeGreaterThanOrEqual(0.5);
   const named = { "no KL": curves[1]!, "cautious ensemble": curves[0]!, DPO: curves[2]! };
   const text = tables({ curves: named, stop: stopOf(curves[1]!), verified: compared, seconds: { all: 1 } });
   expect(text).toContain(`| start | 0 | ${curves[0]![0]!.first.toFixed(2)} |`);
