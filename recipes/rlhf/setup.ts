@@ -21,15 +21,15 @@ export interface Setup {
 /** Adapters of all stages. */
 export const adapter = { rank: 16, alpha: 32 };
 
-export const annotator = { noise: 0.2, perWord: 0.02 };
+export const annotator = { noise: 0.15, perWord: 0.02 };
 
 export const small: Setup = {
   maxTokens: 48,
   dialogues: 4_000,
-  prompts: 1_400,
+  prompts: 1_200,
   heldoutPairs: 200,
-  sft: { rollout: { tasksPerStep: 48 }, optim: { learningRate: 5e-3, schedule: "cosine", warmupSteps: 5 }, train: { steps: 100 } },
-  reward: { rollout: { tasksPerStep: 32 }, optim: { learningRate: 2e-3, schedule: "cosine", warmupSteps: 4 }, train: { steps: 45 } },
+  sft: { rollout: { tasksPerStep: 48 }, optim: { learningRate: 5e-3, schedule: "cosine", warmupSteps: 5 }, train: { steps: 60 } },
+  reward: { rollout: { tasksPerStep: 32 }, optim: { learningRate: 1e-2, schedule: "cosine", warmupSteps: 4 }, train: { steps: 45 } },
   policy: {
     rollout: { tasksPerStep: 32, concurrency: 128 },
     optim: { learningRate: 2e-3, warmupSteps: 2 },

@@ -65,9 +65,9 @@ function requestAt(split: Split, index: number): Request {
 }
 
 export function promptOf({ facts, asked }: Request): Message[] {
-  const record = Object.entries(facts).map(([field, value]) => `${field} ${value}`);
+  const record = Object.entries(facts).map(([field, value]) => `The ${field} is ${value}.`);
   const wanted = asked.map((field) => `the ${field}`).join(" and ");
-  return [{ role: "user", content: `${record.join(", ")}. Tell me ${wanted}.` }];
+  return [{ role: "user", content: `${record.join(" ")} Tell me ${wanted}.` }];
 }
 
 function tasks(split: Split): TaskSource {

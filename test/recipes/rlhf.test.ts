@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { labelled, prefersFirst, sampledPairs, scriptedDialogues } from "../../recipes/rlhf/answers.ts";
 import { tables } from "../../recipes/rlhf/figures.ts";
 import { curvesOf } from "../../recipes/rlhf/measure.ts";
-import { small, type Setup } from "../../recipes/rlhf/setup.ts";
+import { annotator, small, type Setup } from "../../recipes/rlhf/setup.ts";
 import { direct, foundation, single, type Place } from "../../recipes/rlhf/stages.ts";
 import { stopOf } from "../../recipes/rlhf/stop.ts";
 import { gold, helpful, promptOf, requestOf, type Request } from "../../recipes/rlhf/task.ts";
@@ -40,7 +40,7 @@ test("the reference answer scores 1; train and test ask different things; the pr
     expect(await helpful.reward({ task, messages, turns: [] })).toMatchObject({ type: "scored", score: 1 });
   }
   expect(helpful.tasks("train").at(3).prompt).not.toEqual(helpful.tasks("test").at(3).prompt);
-  expect(promptOf(two)).toEqual([{ role: "user", content: "price 45, stock 31, shelf B4. Tell me the price and the shelf." }]);
+  expect(promptOf(two)).toEqual([{ role: "user", content: "The price is 45. The stock is 31. The shelf is B4. Tell me the price and the shelf." }]);
 });
 
 test("the annotator prefers gold and, a little, length; a share of labels is turned round", () => {
@@ -103,7 +103,7 @@ test("every stage with a few steps: one model under all runs, gold apart from wh
   const place: Place = { base: "models/desk-1m", folder, setup: tiny, observer: {}, onRun: () => undefined };
   const start = await foundation(place);
   expect(readFileSync(start.pairs, "utf8").trim().split("\n").map((line) => JSON.parse(line) as unknown)).toEqual(
-    await sampledPairs(start.model, { noise: 0.2, perWord: 0.02, count: 8, maxTokens: 8 }),
+    await sampledPairs(start.model, { ...annotator, count: 8, maxTokens: 8 }),
   );
   const alone = await single(place, start, { name: "no-kl", kl: 0 });
   const runs = [join(folder, "helpful-policy"), alone, await direct(place, start, { name: "dpo", beta: 0.1 })];
