@@ -8,14 +8,14 @@ import { gold, helpful, requestOf, type Request } from "./task.ts";
 
 const filler: readonly string[] = ["All is well.", "We are here.", "That is the answer.", "I need more."];
 
-/** Asked facts are mostly there and mostly right; greetings, thanks, facts nobody asked for, filler and repetition come and go. */
+/** Facts are mostly there and mostly right; greetings, thanks, filler and repetition come and go. */
 export function scriptedAnswer({ facts, asked }: Request, random: Draw): string {
   const chance = (percent: number): boolean => random.range(1, 100) <= percent;
   const sentences: string[] = [];
   if (chance(30)) sentences.push("Hello.");
   for (const [field, value] of Object.entries(facts)) {
-    if (!chance(asked.includes(field) ? 70 : 20)) continue;
-    const said = chance(10) ? random.pick(Object.values(facts)) : value;
+    if (!chance(asked.includes(field) ? 75 : 20)) continue;
+    const said = chance(10) ? String(random.range(11, 98)) : value;
     sentences.push(`The ${field} is ${said}.`);
     if (chance(6)) sentences.push(sentences.at(-1)!);
   }

@@ -28,8 +28,8 @@ export const small: Setup = {
   dialogues: 4_000,
   prompts: 1_200,
   heldoutPairs: 200,
-  sft: { rollout: { tasksPerStep: 48 }, optim: { learningRate: 5e-3, schedule: "cosine", warmupSteps: 5 }, train: { steps: 60 } },
-  reward: { rollout: { tasksPerStep: 32 }, optim: { learningRate: 1e-2, schedule: "cosine", warmupSteps: 4 }, train: { steps: 45 } },
+  sft: { rollout: { tasksPerStep: 48 }, optim: { learningRate: 5e-3, schedule: "cosine", warmupSteps: 5 }, train: { steps: 50 } },
+  reward: { rollout: { tasksPerStep: 32 }, optim: { learningRate: 3e-3, schedule: "cosine", warmupSteps: 4 }, train: { steps: 40 } },
   policy: {
     rollout: { tasksPerStep: 32, concurrency: 128 },
     optim: { learningRate: 2e-3, warmupSteps: 2 },
