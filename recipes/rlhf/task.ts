@@ -15,7 +15,7 @@ export interface Request {
 }
 
 export interface Gold {
-  /** 0.8 facts + 0.2 polite - 0.4 wrong - 0.1 useless - 0.2 repeated, within -1 and 1. */
+  /** 0.8 facts + 0.2 polite - 0.4 wrong - 0.1 useless - 0.2 repeated, within -1 and 1; at most 0 if the request is repeated. */
   readonly score: number;
   /** Share of the asked facts that are there. */
   readonly facts: number;
@@ -27,6 +27,7 @@ export interface Gold {
   readonly repeated: number;
 }
 
+const request = "Tell me";
 const courtesies: readonly string[] = ["Hello.", "Thank you."];
 const sizes: { readonly [S in Split]: number } = { train: 4_000, test: 500 };
 
@@ -40,12 +41,13 @@ export function gold(answer: string, { facts, asked }: Request): Gold {
   const told = said.flatMap((match) => (match !== null && facts[match[1]!] === match[2] ? [match[1]!] : []));
   const wrong = said.filter((match) => match !== null && facts[match[1]!] !== match[2]).length;
   const right = told.filter((field) => asked.includes(field)).length;
+  const asksBack = answer.includes(request);
   const courteous = distinct.filter((sentence) => courtesies.includes(sentence)).length;
   const useless = distinct.length - right - wrong - courteous;
   const repeated = sentences.length - distinct.length;
   const polite = courteous > 0 ? 1 : 0;
   const sum = (0.8 * right) / asked.length + 0.2 * polite - 0.4 * wrong - 0.1 * useless - 0.2 * repeated;
-  return { score: Math.max(-1, Math.min(1, sum)), facts: right / asked.length, polite, wrong, useless, repeated };
+  return { score: Math.max(-1, Math.min(asksBack ? 0 : 1, sum)), facts: right / asked.length, polite, wrong, useless, repeated };
 }
 
 export const requestOf = (task: Task): Request => task.data as unknown as Request;
@@ -63,7 +65,7 @@ function requestAt(split: Split, index: number): Request {
 export function promptOf({ facts, asked }: Request): Message[] {
   const record = Object.entries(facts).map(([field, value]) => `The ${field} is ${value}.`);
   const wanted = asked.map((field) => `the ${field}`).join(" and ");
-  return [{ role: "user", content: `${record.join(" ")} Tell me ${wanted}.` }];
+  return [{ role: "user", content: `${record.join(" ")} ${request} ${wanted}.` }];
 }
 
 function tasks(split: Split): TaskSource {

@@ -27,6 +27,7 @@ test.each<[string, Request, number]>([
   ["The price is 45. The stock is 31. Thank you.", one, 0.9], // nobody asked for the stock
   ["The price is 45. Thank you. Thank you. Thank you.", one, 0.6], // twice again: 1 - 2 x 0.2
   ["The price is 45. All is well. Thank", one, 0.6], // filler, and a cut sentence: 0.8 - 2 x 0.1
+  ["The price is 45. Tell me the price.", one, 0], // the request itself
   ["", one, 0],
   [Array.from({ length: 12 }, () => "All is well.").join(" "), one, -1],
 ])("gold of %j", (answer, request, right) => {
