@@ -32,13 +32,13 @@ export const small: Setup = {
   reward: { rollout: { tasksPerStep: 32 }, optim: { learningRate: 3e-3, schedule: "cosine", warmupSteps: 4 }, train: { steps: 40 } },
   policy: {
     rollout: { tasksPerStep: 32, concurrency: 128 },
-    optim: { learningRate: 2e-3, warmupSteps: 2 },
-    train: { steps: 60, evalEvery: 6, evalTasks: 96, checkpointEvery: 12 },
+    optim: { learningRate: 1e-3, warmupSteps: 2 },
+    train: { steps: 40, evalEvery: 4, evalTasks: 128, checkpointEvery: 8 },
   },
   dpo: {
     rollout: { tasksPerStep: 24, concurrency: 128 },
     optim: { learningRate: 1e-3, warmupSteps: 2 },
-    train: { steps: 50, evalEvery: 10, evalTasks: 96, checkpointEvery: 50 },
+    train: { steps: 40, evalEvery: 8, evalTasks: 128, checkpointEvery: 40 },
   },
   criticLearningRate: 2e-3,
   kl: 0.1,
