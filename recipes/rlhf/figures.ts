@@ -38,10 +38,10 @@ function chartsOf(results: Results): Chart[] {
   return [
     { title: "proxy: what is trained on", unit: "number", series: lines(sampled, step, proxyOf) },
     { title: "gold: what is meant", unit: "number", series: lines(sampled, step, gold) },
-    { title: "proxy", unit: "number", x: distance, series: lines(all, root, proxyOf) },
-    { title: "gold", unit: "number", x: distance, series: lines(all, root, gold) },
-    { title: "disagreement of the three models", unit: "number", x: distance, series: lines(all, root, () => (point) => point.disagreement) },
-    { title: "words an answer", unit: "number", x: distance, series: lines(all, root, () => (point) => point.words) },
+    { title: "proxy", unit: "number", xName: distance, series: lines(all, root, proxyOf) },
+    { title: "gold", unit: "number", xName: distance, series: lines(all, root, gold) },
+    { title: "disagreement of the three models", unit: "number", xName: distance, series: lines(all, root, () => (point) => point.disagreement) },
+    { title: "words an answer", unit: "number", xName: distance, series: lines(all, root, () => (point) => point.words) },
   ];
 }
 
