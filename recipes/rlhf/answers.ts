@@ -41,8 +41,10 @@ export interface Annotator {
   readonly perWord: number;
 }
 
+type Annotating = Annotator & { readonly random: Draw };
+
 /** Which of two answers the annotator prefers; `random` decides ties and flips. */
-export function prefersFirst(answers: readonly [string, string], request: Request, options: Annotator & { readonly random: Draw }): boolean {
+export function prefersFirst(answers: readonly [string, string], request: Request, options: Annotating): boolean {
   const { noise, perWord, random } = options;
   const worth = (answer: string): number => gold(answer, request).score + perWord * answer.split(/\s+/).length;
   const gap = worth(answers[0]) - worth(answers[1]);
@@ -57,7 +59,10 @@ export interface LabelledPair {
 }
 
 /** Two answers of the fine-tuned model to each of `count` training prompts, labelled. Equal and empty answers make no pair. */
-export async function sampledPairs(model: string, options: Annotator & { readonly count: number; readonly maxTokens: number }): Promise<LabelledPair[]> {
+export async function sampledPairs(
+  model: string,
+  options: Annotator & { readonly count: number; readonly maxTokens: number },
+): Promise<LabelledPair[]> {
   await using policy = await openPolicy(model, { train: { type: "none" }, maxRows: 128 });
   const source = helpful.tasks("train");
   const tasks = Array.from({ length: options.count }, (_, i) => source.at(i));
@@ -66,7 +71,7 @@ export async function sampledPairs(model: string, options: Annotator & { readonl
   return groups.flatMap((group, i) => labelled(group, { ...options, random: draw(rng(0, "annotator", i)) }));
 }
 
-export function labelled({ task, members }: Group, options: Annotator & { readonly random: Draw }): LabelledPair[] {
+export function labelled({ task, members }: Group, options: Annotating): LabelledPair[] {
   const said = members.map(({ trajectory }) => trajectory.messages.at(-1)!.content);
   const [first = "", second = ""] = said;
   if (first === second || first === "" || second === "") return [];

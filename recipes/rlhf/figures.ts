@@ -33,6 +33,8 @@ function chartsOf(results: Results): Chart[] {
   const lines = (curves: typeof all, x: Measure, y: (name: string) => Measure): ChartSeries[] =>
     curves.map(([name, points]) => ({ name, form: "measured", points: points.map((point) => ({ x: x(point), y: y(name)(point) })) }));
   const step: Measure = (point) => point.step;
+  const disagreement: Measure = (point) => point.disagreement;
+  const words: Measure = (point) => point.words;
   const gold = (): Measure => (point) => point.gold;
   const distance = "square root of KL, nats a completion";
   return [
@@ -40,8 +42,8 @@ function chartsOf(results: Results): Chart[] {
     { title: "gold: what is meant", unit: "number", series: lines(sampled, step, gold) },
     { title: "proxy", unit: "number", xName: distance, series: lines(all, root, proxyOf) },
     { title: "gold", unit: "number", xName: distance, series: lines(all, root, gold) },
-    { title: "disagreement of the three models", unit: "number", xName: distance, series: lines(all, root, () => (point) => point.disagreement) },
-    { title: "words an answer", unit: "number", xName: distance, series: lines(all, root, () => (point) => point.words) },
+    { title: "disagreement of the three models", unit: "number", xName: distance, series: lines(all, root, () => disagreement) },
+    { title: "words an answer", unit: "number", xName: distance, series: lines(all, root, () => words) },
   ];
 }
 
@@ -62,7 +64,8 @@ export function tables(results: Results): string {
   const lines = withStopped(results).flatMap(([name, points]) => {
     const peak = points.reduce((a, b) => (b.gold > a.gold ? b : a));
     const last = points.at(-1)!;
-    const told = [...(name === "no KL" ? [["start", points[0]!] as const] : []), [`${name}, best gold`, peak] as const, [`${name}, end`, last] as const];
+    const first: [string, Point][] = name === "no KL" ? [["start", points[0]!]] : [];
+    const told: [string, Point][] = [...first, [`${name}, best gold`, peak], [`${name}, end`, last]];
     return told.map(([label, point]) => row([label, point.step, ...numbers(point, proxyOf(name))]));
   });
   const times = Object.entries(results.seconds).map(([name, value]) => row([name, Math.round(value)]));
@@ -73,7 +76,8 @@ export function tables(results: Results): string {
 function numbers(point: Point, proxy: Measure): string[] {
   const { gold, goldError, kl, disagreement, words, parts } = point;
   const of = (name: string): string => parts[name]!.toFixed(2);
-  const first = [proxy(point).toFixed(2), `${gold.toFixed(2)} ± ${goldError.toFixed(2)}`, kl.toFixed(1), disagreement.toFixed(2), words.toFixed(1)];
+  const judged = `${gold.toFixed(2)} ± ${goldError.toFixed(2)}`;
+  const first = [proxy(point).toFixed(2), judged, kl.toFixed(1), disagreement.toFixed(2), words.toFixed(1)];
   return [...first, ...["facts", "polite", "wrong", "useless", "repeated"].map(of)];
 }
 
@@ -86,11 +90,13 @@ function verifiedTable({ pairs, start, verifier, model }: Verified): string {
   const line = (name: string, { answers, right, accuracy, auc, ofRight, ofWrong }: Compared): string =>
     row([name, `${right} of ${answers}`, accuracy.toFixed(3), auc.toFixed(3), ofRight.toFixed(2), ofWrong.toFixed(2)]);
   const rows = [line("before", start), line("after GRPO on the verifier", verifier), line("after GRPO on the model", model)];
+  const plain = (text: string): string => `\`${text.replaceAll("|", "/").replaceAll("\n", " ").replaceAll("`", "'")}\``;
   const worst = model.worst.map(({ text, score, right, misplaced }) =>
-    row([right ? "right" : "wrong", score.toFixed(2), `${Math.round(100 * misplaced)} %`, `\`${text.replaceAll("|", "/").replaceAll("\n", " ")}\``]),
+    row([right ? "right" : "wrong", score.toFixed(2), `${Math.round(100 * misplaced)} %`, plain(text)]),
   );
   const judged = [head(["verifier", "model", "misplaced", "question and answer"]), ...worst].join("\n");
-  return [`${pairs} verified pairs.`, [head(columns), ...rows].join("\n"), "Worst disagreements after GRPO on the model:", judged].join("\n\n");
+  const table = [head(columns), ...rows].join("\n");
+  return [`${pairs} verified pairs.`, table, "Worst disagreements after GRPO on the model:", judged].join("\n\n");
 }
 
 /** Puts the tables between the page's two marks. */

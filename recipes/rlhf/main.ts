@@ -16,8 +16,8 @@ import { verified } from "./verified.ts";
 
 const shipped = "models/desk-1m";
 const [sources = ".", ...rest] = process.argv.slice(2);
-const { values } = parseArgs({ args: rest, options: { model: { type: "string", default: shipped }, folder: { type: "string", default: "runs/rlhf" } } });
-const { model: base, folder } = values;
+const options = { model: { type: "string", default: shipped }, folder: { type: "string", default: "runs/rlhf" } } as const;
+const { model: base, folder } = parseArgs({ args: rest, options }).values;
 const isShipped = base === shipped;
 const seconds: Record<string, number> = {};
 let [running, since] = ["", performance.now()];

@@ -51,8 +51,16 @@ export const large: Setup = {
   heldoutPairs: 100,
   sft: { rollout: { tasksPerStep: 8 }, optim: { learningRate: 5e-4, schedule: "linear", warmupSteps: 2 }, train: { steps: 30 } },
   reward: { rollout: { tasksPerStep: 8 }, optim: { learningRate: 3e-4, schedule: "linear", warmupSteps: 2 }, train: { steps: 30 } },
-  policy: { rollout: { tasksPerStep: 12, concurrency: 64 }, optim: { learningRate: 3e-4, warmupSteps: 2 }, train: { steps: 40, evalEvery: 8, evalTasks: 32 } },
-  dpo: { rollout: { tasksPerStep: 8, concurrency: 64 }, optim: { learningRate: 2e-4, warmupSteps: 2 }, train: { steps: 30, evalEvery: 10, evalTasks: 32 } },
+  policy: {
+    rollout: { tasksPerStep: 12, concurrency: 64 },
+    optim: { learningRate: 3e-4, warmupSteps: 2 },
+    train: { steps: 40, evalEvery: 8, evalTasks: 32 },
+  },
+  dpo: {
+    rollout: { tasksPerStep: 8, concurrency: 64 },
+    optim: { learningRate: 2e-4, warmupSteps: 2 },
+    train: { steps: 30, evalEvery: 10, evalTasks: 32 },
+  },
   criticLearningRate: 3e-4,
   kl: 0.1,
 };

@@ -76,10 +76,14 @@ export async function foundation(place: Place): Promise<Foundation> {
 }
 
 /** PPO on the first member alone, with the given KL in the reward. */
-export async function single(place: Place, { model, rewardModel }: Foundation, { name, kl }: { name: string; kl: number }): Promise<string> {
-  const { setup } = place;
-  const config = { name, model: { path: model, ...adapter }, algo: ppo(place, kl), ...setup.policy, rollout: rolloutOf(place, setup.policy) };
-  return trained(place, config, {
+export async function single(
+  place: Place,
+  { model, rewardModel }: Foundation,
+  { name, kl }: { readonly name: string; readonly kl: number },
+): Promise<string> {
+  const { policy } = place.setup;
+  const run = { ...policy, rollout: rolloutOf(place, policy) };
+  return trained(place, { name, model: { path: model, ...adapter }, algo: ppo(place, kl), ...run }, {
     env: helpful,
     attach: async ({ engine, renderer }) => {
       const members = (await loadRewardModel(engine, rewardModel)).members.slice(0, 1);
@@ -96,7 +100,11 @@ export async function direct(place: Place, { model, pairs }: Foundation, { name,
 }
 
 /** Trains or goes on with a run; its folder. */
-export async function trained(place: Place, config: TrainConfigInput & { readonly name: string }, options: Pick<TrainOptions, "env" | "attach">): Promise<string> {
+export async function trained(
+  place: Place,
+  config: TrainConfigInput & { readonly name: string },
+  options: Pick<TrainOptions, "env" | "attach">,
+): Promise<string> {
   const { folder: runsFolder, observer, onRun } = place;
   onRun(config.name);
   const resume = existsSync(join(runsFolder, config.name, "config.json"));

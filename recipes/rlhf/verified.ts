@@ -31,7 +31,7 @@ export interface VerifiedSize {
   readonly evalTasks: number;
 }
 
-export const verifiedSize: VerifiedSize = { tasks: 160, samples: 6, rewardSteps: 40, policySteps: 16, perStep: 8, groupSize: 8, evalTasks: 150 };
+const usual: VerifiedSize = { tasks: 160, samples: 6, rewardSteps: 40, policySteps: 16, perStep: 8, groupSize: 8, evalTasks: 150 };
 
 export interface Compared extends Omit<ReturnType<typeof agreement>, "disagreements"> {
   /** Mean score of right and of wrong answers. */
@@ -48,7 +48,7 @@ export interface Verified {
   readonly model: Compared;
 }
 
-export async function verified(place: Place, size: VerifiedSize = verifiedSize): Promise<Verified> {
+export async function verified(place: Place, size: VerifiedSize = usual): Promise<Verified> {
   const pairs = join(place.folder, "verified-pairs.jsonl");
   if (!existsSync(pairs)) await writePairs(place.base, pairs, size);
   const { rewardSteps, policySteps, perStep, groupSize, evalTasks } = size;

@@ -36,7 +36,8 @@ function silent(groups: readonly Group[]): number {
   const same = (members: readonly Scored[]): boolean => zeroVariance(scoresOf(members.map(({ verdict }) => verdict)));
   const isAlone = ({ members, greedy }: Group): boolean => members.length === 1 && greedy === undefined;
   const alone = groups.filter(isAlone);
-  const equal = groups.filter((group) => !isAlone(group) && same([...group.members, ...(group.greedy === undefined ? [] : [group.greedy])]));
+  const compared = ({ members, greedy }: Group): readonly Scored[] => (greedy === undefined ? members : [...members, greedy]);
+  const equal = groups.filter((group) => !isAlone(group) && same(compared(group)));
   return equal.length + (same(alone.flatMap(({ members }) => members)) ? alone.length : 0);
 }
 

@@ -41,7 +41,8 @@ test("the reference answer scores 1; train and test ask different things; the pr
     expect(await helpful.reward({ task, messages, turns: [] })).toMatchObject({ type: "scored", score: 1 });
   }
   expect(helpful.tasks("train").at(3).prompt).not.toEqual(helpful.tasks("test").at(3).prompt);
-  expect(promptOf(two)).toEqual([{ role: "user", content: "The price is 45. The stock is 31. The shelf is B4. Tell me the price and the shelf." }]);
+  const content = "The price is 45. The stock is 31. The shelf is B4. Tell me the price and the shelf.";
+  expect(promptOf(two)).toEqual([{ role: "user", content }]);
 });
 
 test("the annotator prefers gold and, a little, length; a share of labels is turned round", () => {
