@@ -38,7 +38,7 @@ export function curveFigure(curves: readonly Curve[]): string {
     });
     return { name: method, form: "band", points };
   });
-  const chart: Chart = { title: "Locks opened", unit: "rate", xLabel: "thousand sampled tokens", series };
+  const chart: Chart = { title: "Locks opened", unit: "rate", xName: "thousand sampled tokens", series };
   return chartSvg(chart, { width: 900, height: 420, palette: LIGHT });
 }
 

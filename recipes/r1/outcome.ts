@@ -79,19 +79,19 @@ export function stageTable(outcomes: readonly Outcome[]): string {
 export function writeFigure(outcomes: readonly Outcome[], file: string): void {
   const line = (of: (outcome: Outcome) => ChartSeries["points"]): ChartSeries[] =>
     outcomes.map((outcome) => ({ name: outcome.variant.name, form: "measured", points: of(outcome) }));
-  const xLabel = "step, all stages";
+  const xName = "step, all stages";
   const charts: Chart[] = [
     {
-      title: "held-out success", unit: "rate", xLabel,
+      title: "held-out success", unit: "rate", xName,
       series: line(({ curve }) => curve.map((at) => ({ x: at.step, y: at.success, ...interval(at) }))),
     },
     {
-      title: "reward of a GRPO step", unit: "rate", xLabel,
+      title: "reward of a GRPO step", unit: "rate", xName,
       series: outcomes.map(({ variant, rewards }) => ({ name: variant.name, form: "smoothed", points: rewards })),
     },
-    { title: "in form", unit: "rate", xLabel, series: line(({ curve }) => curve.map(({ step, inForm }) => ({ x: step, y: inForm }))) },
+    { title: "in form", unit: "rate", xName, series: line(({ curve }) => curve.map(({ step, inForm }) => ({ x: step, y: inForm }))) },
     {
-      title: "reasoning, characters", unit: "number", xLabel,
+      title: "reasoning, characters", unit: "number", xName,
       series: line(({ curve }) => curve.map(({ step, characters }) => ({ x: step, y: characters }))),
     },
   ];

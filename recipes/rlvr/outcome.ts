@@ -57,7 +57,7 @@ export function charts(runs: readonly Run[], budget: number): Chart[] {
     names.map((name) => ({ name, form: "measured", points: spread(runs.filter((run) => run.name === name).map(of), xs) }));
   const marks = Array.from({ length: parts + 1 }, (_, i) => (i / parts) * budget);
   const middles = Array.from({ length: parts }, (_, i) => ((i + 0.5) / parts) * budget);
-  const shared = { unit: "rate", xLabel: "sampled tokens" } as const;
+  const shared = { unit: "rate", xName: "sampled tokens" } as const;
   const successes = ({ heldout }: Run): Point[] => heldout.map(({ tokens, success }) => ({ x: tokens, y: success }));
   return [
     { ...shared, title: "held-out success", series: lines(successes, marks) },

@@ -30,8 +30,11 @@ export interface RlhfOptions {
   readonly adapter?: Lora;
   /** Dialogues. Left out, the base model is what the other stages start from. */
   readonly sft?: Stage & { readonly data: string };
-  /** Pairs. `caution` is how many standard deviations of an ensemble are taken off its mean. */
-  readonly reward: Stage & { readonly data: string; readonly caution?: number };
+  /**
+   * Pairs: a file, or a function that makes one from the fine-tuned model (samples, labelled) and is told its folder; called again
+   * after an interruption, it must give the same file. `caution` is how many standard deviations of an ensemble are taken off its mean.
+   */
+  readonly reward: Stage & { readonly data: string | ((model: string) => Promise<string>); readonly caution?: number };
   /**
    * Prompts. The environment's own reward only evaluates (a gold score, if there is one); with `train.evalEvery` 0 it is never asked.
    * Default algorithm: PPO, with the score also of answers that were cut.
@@ -55,7 +58,8 @@ export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
   const { sft, reward, policy, observer } = options;
   const tuned = sft === undefined ? undefined : await runStage("sft", { ...options, input: { algo: { name: "sft" }, ...sft } });
   const model = tuned === undefined ? options.model : await mergedModel(tuned.folder);
-  const { caution = 0, ...pairs } = reward;
+  const { caution = 0, data, ...own } = reward;
+  const pairs = { ...own, data: typeof data === "string" ? data : await data(model) };
   const judged = await runStage("reward", { ...options, model, input: { algo: { name: "reward-model" }, ...pairs } });
   const rewardModel = join(judged.folder, "reward-model");
   for (const line of await memoryLines(model, options.adapter?.rank ?? 16)) observer?.onNote?.(line);

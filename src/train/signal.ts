@@ -5,6 +5,7 @@ import { zeroVariance, scoresOf } from "../loop/advantage/group.ts";
 import { isTruncated } from "../loop/batch/rows.ts";
 
 export interface SignalMeasures {
+  /** Share of groups whose rewards are all the same; samples without a group are compared with those of the other tasks. */
   readonly fracZeroStd: number;
   /** Share of rollouts that a limit ended, and of those that a limit on tokens ended. */
   readonly truncated: number;
@@ -21,13 +22,23 @@ export function signalOf(groups: readonly Group[]): SignalMeasures {
   const scores = scoresOf(members.map(({ verdict }) => verdict)).filter((score) => score !== null);
   const share = (count: number, of: number): number => (of === 0 ? 0 : count / of);
   return {
-    fracZeroStd: share(groups.filter((group) => zeroVariance(scoresOf(group.members.map(({ verdict }) => verdict)))).length, groups.length),
+    fracZeroStd: share(silent(groups), groups.length),
     truncated: share(members.filter(({ trajectory }) => isTruncated(trajectory)).length, members.length),
     unscorable: share(members.length - scores.length, members.length),
     cut: share(members.filter(({ trajectory }) => trajectory.end.type === "length").length, members.length),
     reward: scores.length === 0 ? NaN : scores.reduce((a, b) => a + b, 0) / scores.length,
     reasons: reasonsOf(members),
   };
+}
+
+/** Groups without variance. A greedy answer is compared with its group's; a group of one stands in the group of all such. */
+function silent(groups: readonly Group[]): number {
+  const same = (members: readonly Scored[]): boolean => zeroVariance(scoresOf(members.map(({ verdict }) => verdict)));
+  const isAlone = ({ members, greedy }: Group): boolean => members.length === 1 && greedy === undefined;
+  const alone = groups.filter(isAlone);
+  const compared = ({ members, greedy }: Group): readonly Scored[] => (greedy === undefined ? members : [...members, greedy]);
+  const equal = groups.filter((group) => !isAlone(group) && same(compared(group)));
+  return equal.length + (same(alone.flatMap(({ members }) => members)) ? alone.length : 0);
 }
 
 const window = 3;

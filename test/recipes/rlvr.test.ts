@@ -50,5 +50,5 @@ test("the table counts what was thrown away and pools the seeds' answers", () =>
   const [success, reward] = charts(runs, 20);
   expect(success!.series.map(({ name }) => name)).toEqual(["dapo", "grpo"]);
   expect(success!.series[0]!.points.at(-1)).toEqual({ x: 20, y: expect.closeTo(0.6), low: 0.5, high: 0.7 });
-  expect(reward!.xLabel).toBe("sampled tokens");
+  expect(reward!.xName).toBe("sampled tokens");
 });

@@ -32,6 +32,7 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
   const model = await writeTinyModel(join(runsFolder, "model"), "llama", { max_position_embeddings: 256 });
   const stages: string[] = [];
   const notes: string[] = [];
+  const labelled: string[] = [];
   const options: RlhfOptions = {
     model,
     name: "pets",
@@ -43,7 +44,10 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
       train: { steps: 12, checkpointEvery: 12, evalEvery: 0 },
     },
     reward: {
-      data: writeRows(runsFolder, pairs, "pairs.jsonl"),
+      data: async (tuned) => {
+        labelled.push(tuned);
+        return writeRows(runsFolder, pairs, "pairs.jsonl");
+      },
       algo: { name: "reward-model", ensemble: 2 },
       caution: 0.2,
       rollout: { tasksPerStep: 12, maxTokens: 12 },
@@ -77,6 +81,7 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
     "four copies (PPO)", "two copies (GRPO)", "one base with adapters (PPO)",
   ]);
   expect(result.model).toBe(merged);
+  expect(labelled).toEqual([merged, merged]);
   for (const stage of ["reward", "policy"]) {
     const config = JSON.parse(readFileSync(join(runsFolder, `pets-${stage}`, "config.json"), "utf8")) as { model: { path: string } };
     expect(config.model.path).toBe(merged);

@@ -12,8 +12,8 @@ export interface ChartSeries {
 export interface Chart {
   readonly title: string;
   readonly unit: "rate" | "number";
-  /** What x counts; "step" if left out. */
-  readonly xLabel?: string;
+  /** What the horizontal axis counts or measures; "step" if left out. */
+  readonly xName?: string;
   readonly series: readonly ChartSeries[];
 }
 
@@ -75,7 +75,7 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
     lines.push(element("line", { x1: left, y1: y, x2: width - RIGHT, y2: y, stroke: palette.grid }));
     lines.push(text({ x: left - 8, y: y + 4, anchor: "end", fill: palette.muted }, labels[i] ?? ""));
   });
-  lines.push(xAxis({ first, last, axes, label: chart.xLabel ?? "step" }, frame));
+  lines.push(xAxis({ first, last, axes, name: chart.xName ?? "step", isWhole: xs.every(Number.isInteger) }, frame));
   const middle = { x: (left + width) / 2, y: height / 2, anchor: "middle", fill: palette.muted } as const;
   if (!ys.some(Number.isFinite)) lines.push(text(middle, "no values"));
   chart.series.forEach((series, i) => lines.push(drawSeries(series, { index: i, axes, palette })));
@@ -90,17 +90,19 @@ export function chartSvg(chart: Chart, frame: ChartFrame): string {
 }
 
 function xAxis(
-  span: { readonly first: number; readonly last: number; readonly axes: Axes; readonly label: string },
+  span: { readonly first: number; readonly last: number; readonly axes: Axes; readonly name: string; readonly isWhole: boolean },
   { width, height, palette }: ChartFrame,
 ): string {
-  const { first, last, axes, label: counted } = span;
+  const { first, last, axes, name, isWhole } = span;
   if (!Number.isFinite(first)) return "";
-  // Steps are whole numbers, so ticks are too; those outside the data are dropped.
-  const steps = [...new Set(ticks(first, last, 6).map(Math.round))].filter((step) => step >= first && step <= last);
+  // Where what is counted is whole, as steps are, so are the ticks; those outside the data are dropped.
+  const all = ticks(first, last, 6);
+  const places = (isWhole ? [...new Set(all.map(Math.round))] : all).filter((place) => place >= first && place <= last);
+  const labels = isWhole ? places.map((step) => step.toLocaleString("en-US").replaceAll(",", " ")) : tickLabels(places);
   const base = height - BOTTOM;
-  const marks = steps.map((step) => {
-    const x = axes.x(step);
-    const label = step.toLocaleString("en-US").replaceAll(",", " ");
+  const marks = places.map((place, i) => {
+    const x = axes.x(place);
+    const label = labels[i]!;
     const mark = element("line", { x1: x, y1: base, x2: x, y2: base + 4, stroke: palette.muted });
     return mark + text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, label);
   });

@@ -46,6 +46,13 @@ test("a group of which one member is left has no baseline: advantage 0, no NaN, 
   expect(signalOf([groupOf("a", "b")]).reward).toBeNaN();
 });
 
+test("samples without a group have signal where their rewards differ from task to task, or from the greedy answer", () => {
+  const [one, zero] = [groupOf(1), groupOf(0)];
+  expect(signalOf([one, zero]).fracZeroStd).toBe(0);
+  expect(signalOf([one, groupOf(1)]).fracZeroStd).toBe(1);
+  expect(signalOf([{ ...one, greedy: zero.members[0]! }, { ...one, greedy: one.members[0]! }]).fracZeroStd).toBe(0.5);
+});
+
 test("groups of one are refused before anything is sampled", () => {
   const range = "an integer of at least 2 and at most 4096";
   const message = `algo.groupSize: expected ${range}, got 1; samples of one task; group baseline needs >= 2 samples`;

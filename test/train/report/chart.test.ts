@@ -76,6 +76,16 @@ test("a point is drawn where its axes say", () => {
   expect(svg).toContain('<polyline points="38.9,264 382,46"');
 });
 
+test("ticks of x are whole where all that is drawn is", () => {
+  const frame = { width: 400, height: 300, palette: LIGHT };
+  const chartOf = (...xs: number[]) =>
+    ({ title: "Gold", unit: "number", series: [{ name: "gold", form: "smoothed", points: xs.map((x) => ({ x, y: x })) }] }) as const;
+  const below = (svg: string): string[] => [...svg.matchAll(/y="(?:282|296)"[^>]*>([^<]*)</g)].map((match) => match[1]!);
+  expect(below(chartSvg(chartOf(0, 1), frame))).toEqual(["0", "1", "step"]);
+  const parts = below(chartSvg({ ...chartOf(0, 0.5, 1), xName: "root of KL" }, frame));
+  expect(parts).toEqual(["0.0", "0.2", "0.4", "0.6", "0.8", "1.0", "root of KL"]);
+});
+
 test("a chart without finite values says so, and no NaN reaches the SVG", () => {
   const svg = figureSvg("run <1>", "a & b", [
     { title: "Loss", unit: "number", series: [{ name: "loss", form: "smoothed", points: [{ x: 1, y: Number.NaN }] }] },

@@ -1,0 +1,65 @@
+/**
+ * RLHF where the truth is known: `npm run recipe:rlhf [-- --model <model>] [-- --folder <runs>]`. Fine-tuning, a reward model from noisy
+ * labels, PPO against it, DPO on the same pairs; a hidden gold score judges held-out answers. Then the same with a reward model that
+ * learned from verified outcomes. Writes docs/figures/rlhf.svg and .png and the tables of docs/rlhf-recipe.md for the shipped model.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { trainView } from "../../src/app/cli/ui/train-view.ts";
+import { tables, writeFigure, writeTables } from "./figures.ts";
+import { curvesOf } from "./measure.ts";
+import { large, small } from "./setup.ts";
+import { direct, foundation, single, type Place } from "./stages.ts";
+import { stopOf } from "./stop.ts";
+import { verified } from "./verified.ts";
+
+const shipped = "models/desk-1m";
+const [sources = ".", ...rest] = process.argv.slice(2);
+const options = { model: { type: "string", default: shipped }, folder: { type: "string", default: "runs/rlhf" } } as const;
+const { model: base, folder } = parseArgs({ args: rest, options }).values;
+const isShipped = base === shipped;
+const seconds: Record<string, number> = {};
+let [running, since] = ["", performance.now()];
+
+/** One stage ends where the next begins. */
+function onRun(name: string): void {
+  const now = performance.now();
+  if (running !== "") seconds[running] = (seconds[running] ?? 0) + (now - since) / 1000;
+  [running, since] = [name, now];
+  view.end();
+  view = newView();
+  if (name !== "") process.stderr.write(`${name}\n`);
+}
+
+const newView = () => trainView({ stderr: process.stderr, environment: process.env }, false);
+let view = newView();
+const observer: Place["observer"] = {
+  onPlan: (...told) => view.observer.onPlan(...told),
+  onStep: (...told) => view.observer.onStep?.(...told),
+  onEvaluation: (...told) => view.observer.onEvaluation?.(...told),
+  onNote: (...told) => view.observer.onNote?.(...told),
+};
+const place: Place = { base, folder, setup: isShipped ? small : large, observer, onRun };
+mkdirSync(folder, { recursive: true });
+const start = await foundation(place);
+const runs = {
+  "no KL": await single(place, start, { name: "no-kl", kl: 0 }),
+  "KL in the reward": await single(place, start, { name: "kl", kl: place.setup.kl }),
+  "cautious ensemble": join(folder, "helpful-policy"),
+  DPO: await direct(place, start, { name: "dpo", beta: 0.1 }),
+};
+onRun("measuring");
+const measured = await curvesOf(Object.values(runs), start);
+const curves = Object.fromEntries(Object.keys(runs).map((name, i) => [name, measured[i]!]));
+const stop = stopOf(curves["no KL"]!);
+const compared = isShipped ? await verified(place) : undefined;
+onRun("");
+const results = { curves, stop, ...(compared === undefined ? {} : { verified: compared }), seconds };
+writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
+process.stdout.write(`${tables(results)}\n`);
+const docs = join(sources, "..", "..", "docs");
+if (isShipped) {
+  await writeFigure(results, join(docs, "figures", "rlhf"));
+  writeTables(results, join(docs, "rlhf-recipe.md"));
+} else await writeFigure(results, join(folder, "figure"));
