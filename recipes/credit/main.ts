@@ -13,16 +13,16 @@ import { readRun } from "../../src/train/record/read-run.ts";
 import { turnScorer } from "../../src/train/process/turn-scorer.ts";
 import { train } from "../../src/train/train.ts";
 import { curveFigure, summary, type Curve } from "./curves.ts";
-import { makeModel } from "./model.ts";
+import { makeModel, type Stage } from "./model.ts";
 import { judge, makeJudge, type MadeJudge } from "./process.ts";
 
 const [, to = "runs/credit", seedCount = "3", stepCount = "36", only = ""] = process.argv.slice(2);
 const seeds = Array.from({ length: Number(seedCount) }, (_, seed) => seed);
 const steps = Number(stepCount);
-const env = { name: "lock", tries: 4 } as const;
+const env = { name: "lock", tries: 6 } as const;
 const folder = resolve(to);
 const model = join(folder, "model");
-const limits = { maxTokens: 4, maxTurns: 17, concurrency: 128, deadlineSeconds: 600 };
+const limits = { maxTokens: 4, maxTurns: 19, concurrency: 128, deadlineSeconds: 600 };
 const rollout = { ...limits, tasksPerStep: 16 };
 const groupSize = 8;
 const learningRate = 2e-3;
@@ -83,12 +83,13 @@ async function openJudge(seed: number): Promise<AsyncDisposable & Required<Pick<
 }
 
 mkdirSync(folder, { recursive: true });
-const stages = [
-  { env: lock({ ...env, seed: 1 }), steps: 170, learningRate: 4e-3, right: 1 },
-  { env: lock(env), steps: 40, learningRate: 2e-3, right: 0 },
+const stages: readonly Stage[] = [
+  { env: lock({ ...env, seed: 1 }), steps: 300, learningRate: 4e-3, known: 0.8, tokens: "all" },
+  { env: lock(env), steps: 30, learningRate: 1e-3, known: 0, tokens: "answers" },
 ];
 if (!existsSync(model)) {
 const losses = await makeModel(model, { seed: 0, dialoguesPerStep: 16, stages });
+if (only === "nothing") say(losses.filter((_, i) => i % 20 === 19).map((x) => x.toFixed(3)).join(" "));
 say(`model: loss ${losses.at(-1)!.toFixed(4)} a token; two answers at random give ${(Math.LN2 / 2).toFixed(4)}`);
 }
 const curves: Curve[] = [];

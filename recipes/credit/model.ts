@@ -8,12 +8,13 @@ import { initialParameters } from "../../src/compute/models/parameters.ts";
 import { LocalEngine } from "../../src/compute/policy/local/engine.ts";
 import { rendererOf } from "../../src/compute/policy/open.ts";
 import { trainBpe } from "../../src/compute/text/bpe-trainer.ts";
-import { encodeDialogue } from "../../src/compute/text/dialogue.ts";
+import type { EncodedDialogue } from "../../src/compute/text/dialogue.ts";
+import type { ChatRenderer } from "../../src/compute/text/renderer.ts";
 import { supervisedBatch } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
 import { learningRateAt } from "../../src/loop/update/schedule.ts";
 import type { Env, JsonObject, Message } from "../../src/types.ts";
-import { guessed } from "./warm-up.ts";
+import { dialogues } from "./warm-up.ts";
 
 const specials = ["<|end|>", "<|user|>", "<|assistant|>"];
 const template =
@@ -25,25 +26,27 @@ export interface Stage {
   readonly env: Env;
   readonly steps: number;
   readonly learningRate: number;
-  /** Chance, beyond a guess, that an answer of a dialogue is right. */
-  readonly right: number;
+  /** Share of answers that are known. */
+  readonly known: number;
+  /** Which tokens are trained: all, as in pre-training, or the answers alone. */
+  readonly tokens: "all" | "answers";
 }
 
 interface MakeOptions {
   readonly seed: number;
   readonly dialoguesPerStep: number;
-  /** One after another: first to read signs, on locks where they mean something else, then to guess. */
+  /** One after another. */
   readonly stages: readonly Stage[];
 }
 
 /** Makes the model and writes its folder; returns the loss of each step. */
 export async function makeModel(folder: string, { seed, dialoguesPerStep, stages }: MakeOptions): Promise<number[]> {
   const dialogues_S: Message[][][] = [];
-  for (const [s, { env, steps, right }] of stages.entries())
-    dialogues_S.push(await guessed(env, { seed: seed + s, count: steps * dialoguesPerStep, right }));
-  const dialogues = dialogues_S.flat();
-  const text = dialogues.slice(0, 50).flatMap((messages) => messages.map(({ content }) => content));
-  const tokenizer = trainBpe(text, { vocabSize: 320, specials });
+  for (const [s, { env, steps, known }] of stages.entries())
+    dialogues_S.push(await dialogues(env, { seed: seed + s, count: steps * dialoguesPerStep, known }));
+  const text = dialogues_S[0]!.slice(0, 50).flatMap((messages) => messages.map(({ content }) => content));
+  // Bytes alone: what is read and what is said are then the same ids.
+  const tokenizer = trainBpe(text, { vocabSize: 256 + specials.length, specials });
   const tokenizerConfig: JsonObject = {
     tokenizer_class: "PreTrainedTokenizerFast", eos_token: "<|end|>", model_max_length: contextLength, chat_template: template,
   };
@@ -58,10 +61,10 @@ export async function makeModel(folder: string, { seed, dialoguesPerStep, stages
   const parameters = initialParameters(architecture, seed);
   const engine = LocalEngine.open({ name: "lock", architecture, parameters, train: { type: "full" }, microBatchTokens: 8192 });
   const losses: number[] = [];
-  for (const [s, { steps, learningRate }] of stages.entries()) {
+  for (const [s, { steps, learningRate, tokens }] of stages.entries()) {
     for (let step = 0; step < steps; step++) {
       const own = dialogues_S[s]!.slice(step * dialoguesPerStep, (step + 1) * dialoguesPerStep);
-      const rows = own.flatMap((messages, i) => encodeDialogue(renderer, { messages }, `dialogue ${i}`));
+      const rows = own.map((messages) => rowOf(messages, renderer, tokens));
       const { loss } = await engine.forwardBackward(supervisedBatch(rows, "token-mean"), crossEntropy);
       const rate = learningRateAt(step, { base: learningRate, schedule: "cosine", warmup: steps / 20, total: steps });
       await engine.optimStep({ learningRate: rate, beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weightDecay: 0.01, maxGradNorm: 1 });
@@ -72,4 +75,21 @@ export async function makeModel(folder: string, { seed, dialoguesPerStep, stages
   await writeModelFolder(folder, { family: llama, parameters: engine.model.base, config, tokenizer, tokenizerConfig, generationConfig, type: "F32" });
   await engine.close();
   return losses;
+}
+
+/** What `encodeDialogue` gives for this template, without rendering it anew for every turn. */
+export function rowOf(
+  messages: readonly Message[],
+  { tokenizer }: Pick<ChatRenderer, "tokenizer">,
+  tokens: Stage["tokens"],
+): EncodedDialogue {
+  const ids: number[] = [];
+  const trained: number[] = [];
+  for (const { role, content } of messages) {
+    ids.push(tokenizer.idOf(`<|${role}|>`)!);
+    const turn = [...tokenizer.encode(content), tokenizer.idOf("<|end|>")!];
+    if (role === "assistant") trained.push(...turn.map((_id, t) => ids.length + t));
+    ids.push(...turn);
+  }
+  return { ids: Int32Array.from(ids), trained: tokens === "answers" ? Int32Array.from(trained) : Int32Array.from(ids.slice(1), (_id, t) => t + 1) };
 }

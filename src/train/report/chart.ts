@@ -107,7 +107,7 @@ function xAxis(
     return mark + text({ x, y: base + 18, anchor: "middle", fill: palette.muted }, label);
   });
   const line = element("line", { x1: axes.left, y1: base, x2: width - RIGHT, y2: base, stroke: palette.muted });
-  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, counted)].join("");
+  return [line, ...marks, text({ x: width - RIGHT, y: base + 32, anchor: "end", fill: palette.muted, size: 11 }, name)].join("");
 }
 
 interface LegendPlace {
