@@ -55,7 +55,8 @@ export function summary(curves: readonly Curve[]): string {
       return reached < 0 ? "not" : `${Math.round(points[reached]!.tokens / 1000)}k`;
     });
     const labels = own.reduce((sum, curve) => sum + curve.labels, 0) / own.length;
-    return `| ${method} | ${span(end, 2)} | ${half.join(", ")} | ${span(own.map(({ heldOut }) => heldOut), 2)} | ${Math.round(labels / 1000)}k |`;
+    const heldOut = span(own.map((curve) => curve.heldOut), 2);
+    return `| ${method} | ${span(end, 2)} | ${half.join(", ")} | ${heldOut} | ${Math.round(labels / 1000)}k |`;
   });
   return [
     `Locks opened at ${Math.round(budget / 1000)} thousand sampled tokens, mean and each seed.`,

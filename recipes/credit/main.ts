@@ -93,7 +93,8 @@ if (only === "nothing") say(losses.filter((_, i) => i % 20 === 19).map((x) => x.
 say(`model: loss ${losses.at(-1)!.toFixed(4)} a token; two answers at random give ${(Math.LN2 / 2).toFixed(4)}`);
 }
 const curves: Curve[] = [];
-for (const seed of seeds) for (const method of (Object.keys(methods) as Method[]).filter((m) => m.includes(only))) curves.push(await run(method, seed));
+const chosen = (Object.keys(methods) as Method[]).filter((method) => method.includes(only));
+for (const seed of seeds) for (const method of chosen) curves.push(await run(method, seed));
 const svg = curveFigure(curves);
 mkdirSync("docs/figures", { recursive: true });
 writeFileSync(join(folder, "credit.svg"), svg);

@@ -72,7 +72,8 @@ export async function makeModel(folder: string, { seed, dialoguesPerStep, stages
     }
   }
   const generationConfig = { eos_token_id: 0 };
-  await writeModelFolder(folder, { family: llama, parameters: engine.model.base, config, tokenizer, tokenizerConfig, generationConfig, type: "F32" });
+  const texts = { config, tokenizer, tokenizerConfig, generationConfig };
+  await writeModelFolder(folder, { family: llama, parameters: engine.model.base, ...texts, type: "F32" });
   await engine.close();
   return losses;
 }
@@ -91,5 +92,6 @@ export function rowOf(
     if (role === "assistant") trained.push(...turn.map((_id, t) => ids.length + t));
     ids.push(...turn);
   }
-  return { ids: Int32Array.from(ids), trained: tokens === "answers" ? Int32Array.from(trained) : Int32Array.from(ids.slice(1), (_id, t) => t + 1) };
+  const all = Int32Array.from(ids.slice(1), (_id, t) => t + 1);
+  return { ids: Int32Array.from(ids), trained: tokens === "answers" ? Int32Array.from(trained) : all };
 }

@@ -20,7 +20,7 @@ export interface ProcessOptions {
   readonly completions: number;
   readonly epochs: number;
   readonly learningRate: number;
-  readonly limits: { readonly maxTokens: number; readonly maxTurns: number; readonly concurrency: number; readonly deadlineSeconds: number };
+  readonly limits: Readonly<Record<"maxTokens" | "maxTurns" | "concurrency" | "deadlineSeconds", number>>;
 }
 
 export interface MadeJudge {
@@ -32,7 +32,11 @@ export interface MadeJudge {
 }
 
 /** Trains the adapter on the model of `folder` as it is before reinforcement, and saves it to `to`. */
-export async function makeJudge(folder: string, to: string, { env, ...options }: ProcessOptions & { readonly env: Env }): Promise<MadeJudge> {
+export async function makeJudge(
+  folder: string,
+  to: string,
+  { env, ...options }: ProcessOptions & { readonly env: Env },
+): Promise<MadeJudge> {
   const { seed, episodes, completions, epochs, learningRate, limits } = options;
   await using policy = await openPolicy(folder, { seed, maxRows: limits.concurrency, microBatchTokens: 8192 });
   const { engine } = policy;

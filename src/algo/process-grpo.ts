@@ -43,7 +43,10 @@ export const processGrpo = defineAlgorithm({
   refuse: (settings, defaults) => [
     ...refusals(settings, defaults),
     ...(settings.stepReward === "redistributed" && settings.outcomeWeight > 0
-      ? ["algo.stepReward and algo.outcomeWeight: redistributed rewards add up to the outcome, which would count twice; set outcomeWeight to 0"]
+      ? [
+          "algo.stepReward and algo.outcomeWeight: redistributed rewards add up to the outcome, which would count twice; " +
+            "set outcomeWeight to 0",
+        ]
       : []),
   ],
   build: (settings) =>
@@ -85,6 +88,7 @@ function stepsOf({ trajectory, verdict }: Scored, context: CreditContext, { step
     throw new PolicyError(expected(`trajectory ${trajectory.id}`, `${turns} scores of a process reward model, one a turn`, got));
   }
   const numbers_T = stepRewards(turnScores, stepReward, { before, score: verdict.score });
-  const states_T = baseline === "state" ? statesOf(trajectory, "observation") : numbers_T.map((_reward, t) => (baseline === "turn" ? `${t}` : ""));
+  const placeOf = (t: number): string => (baseline === "turn" ? `${t}` : "");
+  const states_T = baseline === "state" ? statesOf(trajectory, "observation") : numbers_T.map((_reward, t) => placeOf(t));
   return { states_T, numbers_T };
 }

@@ -54,7 +54,8 @@ test("the outcome beside the steps", () => {
   // Outcomes 1 and 0: 0.5 and -0.5, times 2, on top of the steps.
   expect(advantages({ scale: "none", outcomeWeight: 2 }, members, scores)).toEqual([[1.6, 1.65, 1.45], [-1.6, -1.55]]);
   // Equal outcomes carry nothing; the steps still do.
-  expect(advantages({ scale: "none", outcomeWeight: 2 }, [walk(0, ["s"]), walk(0, ["s"])], [[1, 1], [0, 0]])).toEqual([[1, 0.5], [-1, -0.5]]);
+  const walks = [walk(0, ["s"]), walk(0, ["s"])];
+  expect(advantages({ scale: "none", outcomeWeight: 2 }, walks, [[1, 1], [0, 0]])).toEqual([[1, 0.5], [-1, -0.5]]);
 });
 
 test("limits: equal scores train nothing; an unscored sample trains nothing and needs no scores", () => {

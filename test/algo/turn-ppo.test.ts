@@ -9,7 +9,8 @@ const context: CreditContext = {
   ...plainContext,
   evidence: () => ({ values: [Float32Array.of(0.5, 9, 0.75)], valueAfter: 0.25 }),
 };
-const member = (score: number | string, end: EpisodeEnd = { type: "done" }) => memberOf(turnsOf([{ tokens: 2 }, { tokens: 1 }], end), score);
+const member = (score: number | string, end: EpisodeEnd = { type: "done" }) =>
+  memberOf(turnsOf([{ tokens: 2 }, { tokens: 1 }], end), score);
 const credit = (options: Parameters<typeof turnPpo>[0], ...members: ReturnType<typeof member>[]) =>
   turnPpo({ whitenAdvantages: false, ...options }).credit([{ task: QUESTION, members }], context)[0]!;
 const list = (rows: readonly Float32Array[] | undefined): number[] => [...rows![0]!];

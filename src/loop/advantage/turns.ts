@@ -7,7 +7,7 @@ import type { Credit, Evidence, TokenValues, Trajectory } from "../../types.ts";
 import { gae } from "./gae.ts";
 
 /** Where the tokens of a turn stand among the sampled tokens of its row. */
-export interface TurnSpan {
+interface TurnSpan {
   readonly row: number;
   readonly from: number;
   readonly length: number;

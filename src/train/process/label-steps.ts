@@ -48,7 +48,10 @@ export async function labelSteps(env: Env, episodes: readonly Scored[], options:
   const prefixes_E = episodes.map(({ trajectory }) => prefixesOf(trajectory, options));
   const places = prefixes_E.flatMap((prefixes) => prefixes.slice(0, -1));
   const jobs = places.flatMap((prefix) =>
-    Array.from({ length: completions }, (_, sample) => (jobSignal: AbortSignal) => complete(env, prefix, { ...options, sample, signal: jobSignal })),
+    Array.from(
+      { length: completions },
+      (_, sample) => (jobSignal: AbortSignal) => complete(env, prefix, { ...options, sample, signal: jobSignal }),
+    ),
   );
   const done = await runPool(jobs, { concurrency, ...(signal === undefined ? {} : { signal }) });
   let next = 0;
@@ -91,7 +94,8 @@ function prefixesOf(trajectory: Trajectory, { steps, policy }: LabelOptions): Re
   }
   const span = rows[turn.row]!.spans[turn.span]!;
   const ends = span.ids.flatMap((_token, t): number[] => {
-    const [before, after] = [t, t + 1].map((count) => policy.renderer.tokenizer.decode(span.ids.slice(0, count)).split(steps.separator).length);
+    const { tokenizer } = policy.renderer;
+    const [before, after] = [t, t + 1].map((count) => tokenizer.decode(span.ids.slice(0, count)).split(steps.separator).length);
     return after! > before! ? [t + 1] : [];
   });
   const inside = ends.filter((end) => end < span.ids.length).map((tokens) => ({ trajectory, turns: 0, tokens }));
@@ -105,7 +109,8 @@ function stepTexts(prefixes: readonly Required<EpisodePrefix>[], { steps, policy
   const { tokenizer, stopIds } = policy.renderer;
   const stop = ids.findIndex((id) => stopIds.includes(id));
   const length = stop < 0 ? ids.length : stop;
-  return prefixes.map(({ tokens }, k) => tokenizer.decode(ids.slice(k === 0 ? 0 : prefixes[k - 1]!.tokens, tokens === 0 ? length : tokens)));
+  const startOf = (k: number): number => (k === 0 ? 0 : prefixes[k - 1]!.tokens);
+  return prefixes.map(({ tokens }, k) => tokenizer.decode(ids.slice(startOf(k), tokens === 0 ? length : tokens)));
 }
 
 /** A line of a file that a process reward model trains on: steps of one answer, or a dialogue with a label for each assistant turn. */
@@ -123,7 +128,9 @@ export function stepRows(labelled: readonly LabelledSteps[], separator: string):
       const trimmed = steps.slice(0, known.length).map((step) => (step.endsWith(separator) ? step.slice(0, -separator.length) : step));
       return [{ prompt: task.prompt, steps: trimmed, labels: known }];
     }
-    const told = turns.slice(0, known.length).flatMap(({ message, replies }, t) => (t === known.length - 1 ? [message] : [message, ...replies]));
+    const told = turns
+      .slice(0, known.length)
+      .flatMap(({ message, replies }, t) => (t === known.length - 1 ? [message] : [message, ...replies]));
     return [{ messages: [...task.prompt, ...told], labels: known }];
   });
 }

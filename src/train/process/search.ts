@@ -25,7 +25,7 @@ interface SearchOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface Found {
+interface Found {
   readonly trajectory: Trajectory;
   /** By the step scores; the grader is not asked. */
   readonly score: number;

@@ -4,7 +4,7 @@ import type { Batch, Engine, TrainRow, Trajectory, Unit } from "../../types.ts";
 import type { LabelledSteps } from "./label-steps.ts";
 
 /** Where a turn is judged: after its own last token, or after the environment's answer to it (the state that the turn led to). */
-export type JudgedAt = "turn" | "reply";
+type JudgedAt = "turn" | "reply";
 
 interface ScorerOptions {
   /** The adapter with the scalar head. */

@@ -170,7 +170,8 @@ function drawSeries(
     return dots + line(thin(smooth(known), 600));
   }
   if (series.form === "band") {
-    const edge = [...known.map(({ x, y, high = y }) => ({ x, y: high })), ...known.toReversed().map(({ x, y, low = y }) => ({ x, y: low }))];
+    const upper = known.map(({ x, y, high = y }) => ({ x, y: high }));
+    const edge = [...upper, ...known.toReversed().map(({ x, y, low = y }) => ({ x, y: low }))];
     return element("polygon", { points: edge.map(place).join(" "), fill: colour, "fill-opacity": "0.18" }) + line(known);
   }
   const whiskers = known.flatMap(({ x: step, low, high }) => {

@@ -72,7 +72,8 @@ test("GAE over turns: an end is worth 0, a cut is worth what the critic says", (
 
 test("a cut episode without a value of what follows is refused, an ended one ignores it", () => {
   const cut = turnsOf(shape, { type: "turnLimit" });
-  const message = "trajectory t: expected the value of the state after its last turn (it was cut: turnLimit), got none; a cut episode is not worth 0";
+  const want = "the value of the state after its last turn (it was cut: turnLimit)";
+  const message = `trajectory t: expected ${want}, got none; a cut episode is not worth 0`;
   expect(() => turnGae(cut, { score: 0, evidence: { values }, gamma: 1, lambda: 1 })).toThrow(new PolicyError(message));
   expect(() => turnGae(cut, { score: 0, evidence: {}, gamma: 1, lambda: 1 })).toThrow(/expected the critic's values, got none/);
   expect(valueAfterTurns(trajectory, { valueAfter: 5 })).toBe(0);

@@ -63,11 +63,13 @@ test("an environment that answers otherwise the second time ends the episode wit
   const whole = await playEpisode(restless, task, { ...limits, maxTurns: 2, policy, address });
   const again = await playEpisode(restless, task, { ...limits, policy, address, from: { trajectory: whole, turns: 1 } });
   expect(again.end).toMatchObject({ type: "error", boundary: "environment" });
-  expect(again.end.type === "error" && again.end.message).toMatch(/replay of a turn: expected .*now 0.* got .*now 2.*; only an environment/);
+  const said = again.end.type === "error" && again.end.message;
+  expect(said).toMatch(/replay of a turn: expected .*now 0.* got .*now 2.*; only an environment/);
 });
 
 test("a prefix longer than the episode is refused", async () => {
   const whole = await play(scriptedPolicy((turn) => right[turn]!));
   const short = { ...whole, turns: whole.turns.slice(0, 1) };
-  await expect(play(scriptedPolicy(() => "1"), { trajectory: short, turns: 2 })).rejects.toThrow(/a sampled turn 2 to go on from, got 1 turns/);
+  const beyond = play(scriptedPolicy(() => "1"), { trajectory: short, turns: 2 });
+  await expect(beyond).rejects.toThrow(/a sampled turn 2 to go on from, got 1 turns/);
 });

@@ -17,7 +17,8 @@ const knowing: StepScorer = (trajectories) =>
   Promise.resolve(trajectories.map(({ turns }) => turns.map(({ message }, t) => (message.content === right[t] ? 0.9 : 0.2))));
 const graded = (trajectory: Trajectory) => env.reward({ task, messages: trajectory.messages, turns: trajectory.turns });
 
-test.each(["min", "product", "last"] as const)("a beam that is judged rightly (%s) opens a lock that chance opens once in 64", async (how) => {
+const scorings = ["min", "product", "last"] as const;
+test.each(scorings)("a beam that is judged rightly (%s) opens a lock that chance opens once in 64", async (how) => {
   const policy = random();
   const found = await beamSearch(env, task, { ...options, policy, score: knowing, how, width: 2, expand: 4 });
   expect(graded(found.trajectory)).toMatchObject({ score: 1 });
