@@ -45,5 +45,5 @@ export function preferenceConfig(
     rollout: { tasksPerStep: 8, maxTokens: 16, ...rollout },
     optim: { learningRate: 5e-3, ...optim },
     train: { steps: 12, evalEvery: 12, checkpointEvery: 12, evalRows: 4, ...train },
-  } as TrainConfigInput;
+  };
 }

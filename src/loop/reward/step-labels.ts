@@ -1,8 +1,7 @@
 /** What completions of a prefix say of the step that it ends with, and what step scores say of a whole solution. */
 
 /** "hard": 1 if any completion is right; "soft": the share that is (Math-Shepherd, Wang et al. 2024, arXiv:2312.08935). */
-const stepLabelKinds = ["hard", "soft"] as const;
-export type StepLabelKind = (typeof stepLabelKinds)[number];
+export type StepLabelKind = "hard" | "soft";
 
 /** The label of a step from the scores of its completions; a score of at least 1 is right. Null where none was graded. */
 export function stepLabel(scores: readonly (number | null)[], kind: StepLabelKind): number | null {
@@ -18,8 +17,7 @@ export function stepLabel(scores: readonly (number | null)[], kind: StepLabelKin
 }
 
 /** The weakest step, all steps together, or the last (which has seen everything before it). */
-const solutionScores = ["min", "product", "last"] as const;
-export type SolutionScore = (typeof solutionScores)[number];
+export type SolutionScore = "min" | "product" | "last";
 
 /** One number for a solution from its steps' scores, 0 to 1 each; a solution without steps is worth 0. */
 export function solutionScore(steps: readonly number[], how: SolutionScore): number {
