@@ -3,14 +3,17 @@ import { afterAll, expect, test } from "vitest";
 import { algorithms } from "../../src/algo/registry.ts";
 import * as algo from "../../src/algo/index.ts";
 import { ConfigError } from "../../src/errors.ts";
-import type { Algorithm, Credit, CreditContext, Group, Json, JsonObject } from "../../src/types.ts";
+import type { Algorithm, Credit, CreditContext, Group, Json, JsonObject, Scored } from "../../src/types.ts";
 import { context, memberOf, QUESTION, sampled, trajectoryOf } from "../fakes/credit.ts";
+import { turnsOf } from "../fakes/turns.ts";
 import { closePrograms, runLoss, type Tokens } from "../fakes/losses.ts";
 
 afterAll(closePrograms);
 
 type Factory = (options?: object) => Algorithm;
-const critics = ["ppo"];
+const critics = ["ppo", "turn-ppo"];
+/** Judged turn by turn, so they need episodes of several turns that pass through the same states. */
+const byTurn = ["gigpo", "process-grpo"];
 const factories = algorithms.flatMap((factory) => {
   const make = factory as unknown as Factory;
   return make().kind === "sampled" && !critics.includes(factory.id) ? [{ name: factory.id, make, keys: Object.keys(make().settings) }] : [];
@@ -30,6 +33,11 @@ const changed: Readonly<Record<string, { readonly to: Json; readonly base?: Json
   reduction: { to: "sequence-mean" },
   scale: { to: "none" },
   baseline: { to: "group-length-weighted" },
+  "process-grpo baseline": { to: "turn" },
+  stepReward: { to: "difference" },
+  outcomeWeight: { to: 1 },
+  stepWeight: { to: 0.5 },
+  state: { to: "history" },
   gamma: { to: 0.5 },
   maskTruncated: { to: true },
   epochsPerBatch: { to: 3 },
@@ -76,10 +84,31 @@ const groups = [0, 1].map((p): Group => {
   });
   return { task: QUESTION, members, greedy: memberOf(members[0]!.trajectory, 0.3) };
 });
+const replies = [["s", "t", "s"], ["u", "s"], ["s", "u", "t", "s"]];
+/** The same with log-probs that differ, which covariances are about. */
+function varied({ trajectory, ...rest }: Scored, seed: number): Scored {
+  const rows = trajectory.rows.map((row) => ({
+    spans: row.spans.map((span, s) =>
+      span.kind === "context" ? span : { ...span, logprobs: span.ids.map((_, t) => -0.1 - ((t * 7 + s * 5 + seed * 3) % 11) * 0.5) },
+    ),
+  }));
+  return { ...rest, trajectory: { ...trajectory, rows } };
+}
+const turnGroups = [0, 1].map((p): Group => {
+  const long = Array.from({ length: 40 }, (_, t) => ({ tokens: 2 + (t % 3), reply: "r" }));
+  const walks = replies.map((names, i) => {
+    const steps = [...names.map((reply) => ({ tokens: 2, reply })), {}];
+    return varied(memberOf(turnsOf(steps, undefined, `${p}-${i}`), i), i + p);
+  });
+  return { task: QUESTION, members: [...walks, varied(memberOf(turnsOf(long, { type: "turnLimit" }, `${p}-cut`), 0.4), 5)] };
+});
 const told: CreditContext = {
   limits: { maxTokens: 64, maxTurns: 1 },
   coefficients: {},
-  evidence: ({ rows }) => ({ reference: rows.map(({ spans }) => Float32Array.from(spans[1]!.ids, (id) => -1 - (id % 3))) }),
+  evidence: ({ rows, turns }) => ({
+    reference: rows.map(({ spans }) => Float32Array.from(spans[1]!.ids, (id) => -1 - (id % 3))),
+    turnScores: turns.map((_, t) => ((t * 5 + turns.length) % 7) / 7),
+  }),
 };
 
 /** Everything that the training loop asks of an algorithm. */
@@ -87,7 +116,7 @@ async function behaviour(algorithm: Algorithm): Promise<string> {
   const { groupSize, reduction, maskTruncated, epochsPerBatch, resampleRounds, needs, controller, trustRegion } = algorithm;
   const coefficients = controller?.next(controller.initial, { metrics: { entropy: 0.5 }, completions: 4 });
   const credits = algorithm
-    .credit(groups, told)
+    .credit(byTurn.includes(algorithm.name) ? turnGroups : groups, told)
     .flat()
     .map((credit: Credit | null) => credit?.advantages.map((row) => [...row]));
   const { loss, gradient, entropyGradient } = await runLoss(algorithm.loss, tokens);
@@ -109,8 +138,8 @@ async function behaviour(algorithm: Algorithm): Promise<string> {
 
 test.each(factories.flatMap(({ name, make, keys }) => keys.map((key) => ({ name, make, key }))))(
   "$name: $key has an effect",
-  async ({ make, key }) => {
-    const { to, base = {} } = changed[key]!;
+  async ({ name, make, key }) => {
+    const { to, base = {} } = changed[`${name} ${key}`] ?? changed[key]!;
     const off = key === "klCoef" || base["klCoef"] !== undefined ? ("klRewardCoef" in make().settings ? { klRewardCoef: 0 } : {}) : {};
     // covLow alone is refused as idle, so the comparison has the default there.
     const { covLow: _, ...before } = { ...base, ...off } as Record<string, Json>;
