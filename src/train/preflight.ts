@@ -4,6 +4,7 @@
  */
 import { ConfigError, EnvError, RewardError, boundary, expected } from "../errors.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
+import { soundVerdict } from "../loop/reward/score.ts";
 import { playScripted } from "../loop/rollout/scripted.ts";
 import type { Env, Message, Task, TaskSource, Verdict } from "../types.ts";
 import { checkMaxTokens } from "./plan.ts";
@@ -50,7 +51,7 @@ function checkLength(env: Env, task: Task, { renderer, contextLength, maxTokens 
 async function checkReference(env: Env, task: Task, solution: readonly Message[]): Promise<void> {
   if (solution.length === 0)
     throw new EnvError(expected(`preflight: reference of task ${task.id}`, "at least one assistant message", "none"));
-  const { verdict } = await playScripted(env, task, solution);
+  const verdict = soundVerdict((await playScripted(env, task, solution)).verdict);
   if (verdict.type === "scored" && verdict.score >= 1) return;
   throw new RewardError(
     expected(
@@ -68,7 +69,7 @@ async function checkEmptyAnswers(env: Env, task: Task): Promise<void> {
   const answers = [["an empty answer", ""], ["a blank answer", " "], ["the question as the answer", question]] as const;
   const verdicts: Verdict[] = [];
   for (const [name, content] of answers) {
-    const { verdict } = await playScripted(env, task, [{ role: "assistant", content }]);
+    const verdict = soundVerdict((await playScripted(env, task, [{ role: "assistant", content }])).verdict);
     verdicts.push(verdict);
     if (verdict.type === "scored" && verdict.score > 0) {
       throw new RewardError(expected(`preflight: ${name} to task ${task.id}`, "score 0", said(verdict), "the grader pays for nothing"));

@@ -26,7 +26,7 @@ export interface UpdateResult {
 }
 
 /** Sampler and trainer run the same weights in float32; what they say of one token must agree this closely. */
-const largestGap = 1e-3;
+const largestGap = 1e-4;
 
 /** Takes `epochsPerBatch` optimiser steps (or one trust-region step) on a batch. A non-finite gradient is reported and changes nothing. */
 export async function updatePolicy(engine: Engine, batch: Batch, options: UpdateOptions): Promise<UpdateResult> {

@@ -101,6 +101,6 @@ test("a sampler that means another distribution than the trainer ends the run be
         (await sample(request, version)).map((span) => ({ ...span, logprobs: span.logprobs.map((value) => value / 2) }));
     },
   });
-  expect(String(failure)).toMatch(/^PolicyError: first pass over fresh samples: expected log-probs within 0.001 of the sampler's, got \d/);
+  expect(String(failure)).toMatch(/^PolicyError: first pass over fresh samples: expected log-probs within 0.0001 of the sampler's, got \d/);
   expect(unchanged).toBe(true);
 });

@@ -3,7 +3,7 @@ import { scored } from "../../src/errors.ts";
 import { tasksFrom } from "../../src/loop/prompt/dataset.ts";
 import { defineEnv, type EnvDefinition } from "../../src/loop/rollout/tool-env.ts";
 import { preflight } from "../../src/train/preflight.ts";
-import type { Task, Verdict } from "../../src/types.ts";
+import type { Finite, Task, Verdict } from "../../src/types.ts";
 import { rendererOf } from "../fakes/chat-families.ts";
 
 const renderer = rendererOf("chatml");
@@ -93,4 +93,9 @@ test("an abort is heard between tasks", async () => {
   });
   const checking = preflight(env, env.tasks("train"), { renderer, contextLength: 128, maxTokens: 16, signal: controller.signal });
   await expect(checking).rejects.toThrow("enough");
+});
+
+test("a score that is no number is no score: a grader that gives nothing else grades nothing", async () => {
+  const reward = (): Verdict => ({ type: "scored", score: NaN as Finite, explanation: "", components: {} });
+  await expect(check({ reward })).rejects.toThrow(/preflight: .* got infrastructure: grader: .*finite number, got number NaN/);
 });

@@ -183,8 +183,8 @@ export class Launched {
   private causeOf(exit: number | null): KilledBy {
     if (exit === null) return "memory";
     if (exit === 137 && this.ranOutOfMemory()) return "memory";
-    // V8 aborts when its heap is full.
-    if (exit === 134 && this.stderr.heapIsFull) return "memory";
+    // V8 aborts, or traps, when it can get no more memory.
+    if ([132, 133, 134].includes(exit) && this.stderr.heapIsFull) return "memory";
     if (exit === 152 || exit === 137) return "cpu";
     return exit > 128 && exit < 160 ? "signal" : null;
   }
@@ -208,7 +208,7 @@ class Capped {
     stream.on("error", () => undefined);
     stream.on("data", (chunk: Buffer) => {
       this.seen += chunk.length;
-      this.heapIsFull ||= chunk.includes("heap out of memory");
+      this.heapIsFull ||= chunk.includes("out of memory");
       if (this.kept < limit) {
         const part = chunk.subarray(0, limit - this.kept);
         this.chunks.push(Buffer.from(part));

@@ -43,6 +43,15 @@ async function verdictOf(reward: Reward, trajectory: Trajectory, { deadlineSecon
   }
 }
 
+/** A verdict as it is, or an infrastructure failure that says why it is none. */
+export function soundVerdict(verdict: Verdict): Verdict {
+  try {
+    return checked(verdict);
+  } catch (cause) {
+    return { type: "infrastructure", reason: `grader: ${messageOf(cause)}` };
+  }
+}
+
 /** What is no verdict, or has a score that is no finite number, is the grader's fault and not a 0. */
 function checked(verdict: Verdict): Verdict {
   const given: unknown = verdict;

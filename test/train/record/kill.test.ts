@@ -73,7 +73,7 @@ test("killed at any moment, the folder is a valid prefix and resumes from its ne
   const folder = join(mkdtempSync(join(tmpdir(), "flywheel-kill-")), "demo");
   let reached = 0;
   for (let round = 0; round < 8 || (reached <= 3 && round < 40); round++) { // a slow machine gets more tries
-    await trainAndKill(folder, round === 0 ? "start" : "resume", integer(rng(11, round), 120));
+    await trainAndKill(folder, round === 0 ? "start" : "resume", integer(rng(11, round), 120) * (1 + Math.floor(round / 8)));
     const committed = await checkPrefix(folder);
     reached = Math.max(reached, committed);
     const run = await openRun({ folder, config: { name: "demo" }, plan: {}, resume: true });

@@ -36,7 +36,7 @@ async function chat(model: string, options: ChatOptions, services: CliServices):
   services.signal.throwIfAborted();
   const conversation = new Conversation(policy, options);
   const paint = painter(wantsColour(stderr, environment));
-  if (message === undefined) return talk(conversation, policy, services);
+  if (message === undefined) return await talk(conversation, policy, services);
   await answer(conversation, message, { services, paint, signal: services.signal });
 }
 

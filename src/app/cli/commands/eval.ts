@@ -5,7 +5,7 @@ import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
-import { openSource } from "../source.ts";
+import { openSource, runSettings } from "../source.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { realOption, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
@@ -13,12 +13,12 @@ import { table } from "../ui/table.ts";
 import { evaluationLine } from "../ui/train-view.ts";
 
 interface Given {
-  readonly env: string;
+  readonly env?: string;
   readonly tasks: number;
   readonly samples: number;
   readonly temperature: number;
-  readonly maxTokens: number;
-  readonly maxTurns: number;
+  readonly maxTokens?: number;
+  readonly maxTurns?: number;
   readonly concurrency: number;
   readonly seed: number;
   readonly json?: boolean;
@@ -29,12 +29,12 @@ export function registerEval(program: Command, services: CliServices): void {
     .command("eval")
     .description("measure a model or a run's policy on held-out tasks: success with its interval, pass@k, tool use")
     .argument("<source>", "run folder, model folder or file, or the hub id of a pulled model")
-    .option("-e, --env <name>", "environment, or JSON with its options", "desk")
+    .option("-e, --env <name>", "environment, or JSON with its options; default: the run's own, desk for a model")
     .option("-t, --tasks <n>", "held-out tasks", wholeOption, 100)
     .option("-k, --samples <n>", "samples of each task, for pass@k", wholeOption, 1)
     .option("--temperature <t>", "0 is greedy", realOption, 0)
-    .option("--max-tokens <n>", "of one turn", wholeOption, 128)
-    .option("--max-turns <n>", "assistant turns of an episode", wholeOption, 8)
+    .option("--max-tokens <n>", "of one turn; default: the run's, 128 for a model", wholeOption)
+    .option("--max-turns <n>", "assistant turns of an episode; default: the run's, 8 for a model", wholeOption)
     .option("--concurrency <n>", "episodes at the same time", wholeOption, 64)
     .option("--seed <n>", "address of all randomness", wholeOption, 0)
     .option("--json", "print the result as JSON")
@@ -43,7 +43,13 @@ export function registerEval(program: Command, services: CliServices): void {
 
 async function run(source: string, given: Given, services: CliServices): Promise<void> {
   const { stdout, stderr, environment, signal } = services;
-  const env = openEnv(envOf(given.env));
+  const own = await runSettings(source, services);
+  const named = given.env === undefined ? (own === null ? { name: "desk" } : own.env) : envOf(given.env);
+  if (named === undefined) {
+    const remedy = "its environment came from a program: name one with --env, or call evaluate() there";
+    throw new ConfigError(expected(`run ${source}`, "a configuration that names its environment", "none", remedy));
+  }
+  const env = openEnv(named);
   const split = env.tasks("test");
   if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
   if (given.samples > 1 && given.temperature === 0)
@@ -54,6 +60,8 @@ async function run(source: string, given: Given, services: CliServices): Promise
   try {
     const result = await evaluate(env, tasks, {
       ...given,
+      maxTokens: given.maxTokens ?? own?.maxTokens ?? 128,
+      maxTurns: given.maxTurns ?? own?.maxTurns ?? 8,
       policy,
       step: 0,
       deadlineSeconds: 600,
@@ -61,11 +69,10 @@ async function run(source: string, given: Given, services: CliServices): Promise
       onRollout: (done) => bar.update(done),
     });
     bar.end();
-    if (given.json === true) return void stdout.write(`${JSON.stringify(summary(result))}\n`);
+    if (given.json === true) return void stdout.write(`${JSON.stringify({ env: named, ...summary(result) })}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    stdout.write(
-      `${[evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40)), ...details(result)].join("\n")}\n`,
-    );
+    const line = evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40));
+    stdout.write(`${[`environment  ${env.name}`, line, ...details(result)].join("\n")}\n`);
   } finally {
     bar.end();
   }

@@ -39,7 +39,7 @@ async function run(given: Given, services: CliServices): Promise<void> {
   const config = quickstartConfig({
     name,
     path: shippedModel(),
-    steps: Math.max(1, given.maxSteps),
+    steps: given.maxSteps,
     seed: given.seed,
   });
   const view = trainView(services, json);

@@ -23,7 +23,7 @@ export function registerTrain(program: Command, services: CliServices): void {
   program
     .command("train")
     .description("train a policy as a configuration file says; the run goes to runs/<name>")
-    .argument("<config>", "a JSON file, for example recipes/desk/grpo.json")
+    .argument("<config>", "a JSON file, as docs/configuration.md describes it")
     .option("-s, --set <key=value>", "override one key, for example optim.learningRate=1e-5 (repeatable)", collect, [])
     .option("-n, --name <name>", "name of the run folder")
     .option("--runs <folder>", "where run folders are", "runs")

@@ -1,0 +1,26 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runSettings } from "../../../src/app/cli/source.ts";
+import { runFlywheel } from "../../fakes/cli.ts";
+
+function runFolder(config: object): string {
+  const folder = mkdtempSync(join(tmpdir(), "flywheel-eval-"));
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeFileSync(join(folder, "ledger.jsonl"), "");
+  return folder;
+}
+
+test("a run is measured on its own environment, with its own limits", async () => {
+  const env = { name: "sums", digits: [1, 1] };
+  const folder = runFolder({ env, rollout: { maxTokens: 24, maxTurns: 2 } });
+  expect(await runSettings(folder, { cwd: "/" })).toEqual({ env, maxTokens: 24, maxTurns: 2 });
+  expect(await runSettings("models/desk-1m", { cwd: process.cwd() })).toBeNull();
+});
+
+test("a run whose environment came from a program is not measured on another", async () => {
+  const { code, err } = await runFlywheel(["eval", runFolder({ rollout: { maxTokens: 24, maxTurns: 2 } })]);
+  expect(code).not.toBe(0);
+  expect(err).toContain("expected a configuration that names its environment, got none; its environment came from a program");
+});
