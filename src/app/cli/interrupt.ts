@@ -1,13 +1,27 @@
-/** Ctrl-C: the first asks the command to stop in order, the second ends the process at once. */
+/** Ctrl-C: the first asks the command to stop in order, the second ends the process at once, and so does time. */
 import type { EventEmitter } from "node:events";
 import { Interrupted } from "./services.ts";
 
-/** A signal that is aborted at the first SIGINT of `source`; at the next, `exit` is called. */
-export function interruptSignal(source: EventEmitter, exit: (code: number) => void): AbortSignal {
+/** Milliseconds in which a command may stop in order. What is on disk is whole at any moment, so an end at once loses nothing more. */
+const patience = 1600;
+
+interface InterruptOptions {
+  readonly exit: (code: number) => void;
+  /** Called before the end of a process that did not stop in time. */
+  readonly late?: () => void;
+}
+
+/** A signal that is aborted at the first SIGINT of `source`; at the next, or when patience is over, `exit` is called. */
+export function interruptSignal(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): AbortSignal {
   const interrupt = new AbortController();
   source.on("SIGINT", () => {
-    if (interrupt.signal.aborted) exit(130);
-    else interrupt.abort(new Interrupted());
+    if (interrupt.signal.aborted) return exit(130);
+    interrupt.abort(new Interrupted());
+    const end = setTimeout(() => {
+      late();
+      exit(130);
+    }, patience);
+    end.unref();
   });
   return interrupt.signal;
 }

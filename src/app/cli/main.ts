@@ -18,6 +18,9 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   environment: process.env,
   cwd: process.cwd(),
-  signal: interruptSignal(process, (code) => process.exit(code)),
+  signal: interruptSignal(process, {
+    exit: (code) => process.exit(code),
+    late: () => process.stderr.write("\nstopped at once; what was committed is kept, and a run goes on with --resume\n"),
+  }),
   decoderFor: (config) => decoderFor(config, { cwd: process.cwd(), environment: process.env }),
 });

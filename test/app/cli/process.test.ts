@@ -54,7 +54,7 @@ test("the first Ctrl-C stops in order: a message, exit code 130", async () => {
 test("the second Ctrl-C ends the process at once", () => {
   const source = new EventEmitter();
   const codes: number[] = [];
-  const signal = interruptSignal(source, (code) => codes.push(code));
+  const signal = interruptSignal(source, { exit: (code) => codes.push(code) });
   source.emit("SIGINT");
   expect([signal.aborted, codes]).toEqual([true, []]);
   expect(signal.reason).toBeInstanceOf(Interrupted);
@@ -69,4 +69,17 @@ test("a reader that leaves early is no error", async () => {
   child.stdout!.destroy();
   const { code, err } = await ended(child);
   expect([code, err]).toEqual([0, ""]);
+});
+
+test("a command that does not stop in time is ended", async () => {
+  const source = new EventEmitter();
+  const said: string[] = [];
+  const started = performance.now();
+  const code = await new Promise((resolve) => {
+    interruptSignal(source, { exit: resolve, late: () => said.push("late") });
+    source.emit("SIGINT");
+    setTimeout(() => undefined, 1900); // the patience itself keeps no process alive
+  });
+  expect([code, said]).toEqual([130, ["late"]]);
+  expect(performance.now() - started).toBeLessThan(2000);
 });
