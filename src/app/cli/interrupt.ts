@@ -3,7 +3,7 @@ import type { EventEmitter } from "node:events";
 import { Interrupted } from "./services.ts";
 
 /** Milliseconds in which a command may stop in order. What is on disk is whole at any moment, so an end at once loses nothing more. */
-const patience = 1600;
+const patience = 1000;
 
 interface InterruptOptions {
   readonly exit: (code: number) => void;
