@@ -52,10 +52,10 @@ const runs = {
 onRun("measuring");
 const measured = await curvesOf(Object.values(runs), start);
 const curves = Object.fromEntries(Object.keys(runs).map((name, i) => [name, measured[i]!]));
-const stop = stopOf(curves["no KL"]!);
+const stops = { others: stopOf(curves["no KL"]!, "others"), labels: stopOf(curves["no KL"]!, "wins") };
 const compared = isShipped ? await verified(place) : undefined;
 onRun("");
-const results = { curves, stop, ...(compared === undefined ? {} : { verified: compared }), seconds };
+const results = { curves, stops, ...(compared === undefined ? {} : { verified: compared }), seconds };
 writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
 process.stdout.write(`${tables(results)}\n`);
 const docs = join(sources, "..", "..", "docs");
