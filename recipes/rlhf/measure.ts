@@ -4,7 +4,7 @@ import { draw } from "../../src/env/desk/draw.ts";
 import { sampledRow } from "../../src/loop/batch/rows.ts";
 import { loadRewardModel, scoreConversations } from "../../src/loop/reward/reward-model.ts";
 import { rng } from "../../src/random.ts";
-import { readTrajectories, trajectorySteps } from "../../src/train/record/read-run.ts";
+import { readRun, readTrajectories, trajectorySteps } from "../../src/train/record/read-run.ts";
 import type { RolloutRecord } from "../../src/train/record/trajectory-codec.ts";
 import type { TrainRow } from "../../src/types.ts";
 import { prefersFirst } from "./answers.ts";
@@ -51,6 +51,13 @@ export async function curvesOf(runs: readonly string[], { model, rewardModel }: 
     curves.push(points);
   }
   return curves;
+}
+
+/** Steps and evaluations of a run by its own record, whatever interrupted it. */
+export async function secondsOf(run: string): Promise<number> {
+  const { metrics } = await readRun(run);
+  const own = metrics.flatMap((row) => Object.entries(row).flatMap(([name, value]) => (name.startsWith("seconds/") ? [value] : [])));
+  return own.reduce((a, b) => a + b, 0);
 }
 
 interface PointOptions {
