@@ -9,7 +9,8 @@ import type { Compared, Verified } from "./verified.ts";
 
 export interface Results {
   readonly curves: Readonly<Record<string, readonly Point[]>>;
-  readonly stop: Stop;
+  /** By the other reward models, and by fresh labels. */
+  readonly stops: { readonly others: Stop; readonly labels: Stop };
   readonly verified?: Verified;
   readonly seconds: Readonly<Record<string, number>>;
 }
@@ -21,9 +22,9 @@ const root: Measure = ({ kl }) => Math.sqrt(Math.max(0, kl));
 const proxyOf = (name: string): Measure =>
   name === "cautious ensemble" ? ({ ensemble, disagreement }) => ensemble - caution * disagreement : ({ first }) => first;
 
-/** The run that is stopped early is the one without KL up to the step that is taken. */
-function withStopped({ curves, stop }: Results): [string, readonly Point[]][] {
-  const stopped = curves["no KL"]!.filter(({ step }) => step <= stop.taken);
+/** The run that is stopped early is the one without KL up to the step that fresh labels take. */
+function withStopped({ curves, stops }: Results): [string, readonly Point[]][] {
+  const stopped = curves["no KL"]!.filter(({ step }) => step <= stops.labels.taken);
   return [...Object.entries(curves).filter(([name]) => name !== "DPO"), ["early stopping", stopped], ["DPO", curves["DPO"]!]];
 }
 
@@ -34,7 +35,7 @@ function chartsOf(results: Results): Chart[] {
     curves.map(([name, points]) => ({ name, form: "measured", points: points.map((point) => ({ x: x(point), y: y(name)(point) })) }));
   const step: Measure = (point) => point.step;
   const disagreement: Measure = (point) => point.disagreement;
-  const words: Measure = (point) => point.words;
+  const wins: Measure = (point) => point.wins;
   const gold = (): Measure => (point) => point.gold;
   const distance = "square root of KL, nats a completion";
   return [
@@ -43,7 +44,7 @@ function chartsOf(results: Results): Chart[] {
     { title: "proxy", unit: "number", xName: distance, series: lines(all, root, proxyOf) },
     { title: "gold", unit: "number", xName: distance, series: lines(all, root, gold) },
     { title: "disagreement of the three models", unit: "number", xName: distance, series: lines(all, root, () => disagreement) },
-    { title: "words an answer", unit: "number", xName: distance, series: lines(all, root, () => words) },
+    { title: "fresh labels: preferred to the start", unit: "rate", xName: distance, series: lines(all, root, () => wins) },
   ];
 }
 
@@ -60,7 +61,8 @@ const head = (cells: readonly string[]): string => `${row(cells)}\n${row(cells.m
 
 /** Each run at its start, at its best gold (which nobody would know), and at its end. */
 export function tables(results: Results): string {
-  const columns = ["run", "step", "proxy", "gold", "KL", "disagreement", "words", "facts", "polite", "wrong", "useless", "repeated"];
+  const parts = ["facts", "polite", "wrong", "useless", "repeated"];
+  const columns = ["run", "step", "proxy", "gold", "KL", "disagreement", "labels", "words", ...parts];
   const lines = withStopped(results).flatMap(([name, points]) => {
     const peak = points.reduce((a, b) => (b.gold > a.gold ? b : a));
     const last = points.at(-1)!;
@@ -69,20 +71,21 @@ export function tables(results: Results): string {
     return told.map(([label, point]) => row([label, point.step, ...numbers(point, proxyOf(name))]));
   });
   const times = Object.entries(results.seconds).map(([name, value]) => row([name, Math.round(value)]));
-  const parts = [[head(columns), ...lines].join("\n"), stopLine(results), [head(["stage", "seconds"]), ...times].join("\n")];
-  return [...parts, ...(results.verified === undefined ? [] : [verifiedTable(results.verified)])].join("\n\n");
+  const texts = [[head(columns), ...lines].join("\n"), stopLine(results), [head(["stage", "seconds"]), ...times].join("\n")];
+  return [...texts, ...(results.verified === undefined ? [] : [verifiedTable(results.verified)])].join("\n\n");
 }
 
 function numbers(point: Point, proxy: Measure): string[] {
-  const { gold, goldError, kl, disagreement, words, parts } = point;
+  const { gold, goldError, kl, disagreement, wins, words, parts } = point;
   const of = (name: string): string => parts[name]!.toFixed(2);
   const judged = `${gold.toFixed(2)} ± ${goldError.toFixed(2)}`;
-  const first = [proxy(point).toFixed(2), judged, kl.toFixed(1), disagreement.toFixed(2), words.toFixed(1)];
+  const first = [proxy(point).toFixed(2), judged, kl.toFixed(1), disagreement.toFixed(2), wins.toFixed(2), words.toFixed(1)];
   return [...first, ...["facts", "polite", "wrong", "useless", "repeated"].map(of)];
 }
 
-function stopLine({ stop: { taken, known } }: Results): string {
-  return `Early stopping took step ${taken}; the other two models said so at step ${known}.`;
+function stopLine({ stops: { others, labels } }: Results): string {
+  const said = ({ taken, known }: Stop): string => `step ${taken}, known at step ${known}`;
+  return `Early stopping of the run without KL: by fresh labels ${said(labels)}; by the other two reward models ${said(others)}.`;
 }
 
 function verifiedTable({ pairs, start, verifier, model }: Verified): string {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { trainView } from "../../src/app/cli/ui/train-view.ts";
 import { tables, writeFigure, writeTables } from "./figures.ts";
-import { curvesOf } from "./measure.ts";
+import { curvesOf, secondsOf } from "./measure.ts";
 import { large, small } from "./setup.ts";
 import { direct, foundation, single, type Place } from "./stages.ts";
 import { stopOf } from "./stop.ts";
@@ -19,17 +19,13 @@ const [sources = ".", ...rest] = process.argv.slice(2);
 const options = { model: { type: "string", default: shipped }, folder: { type: "string", default: "runs/rlhf" } } as const;
 const { model: base, folder } = parseArgs({ args: rest, options }).values;
 const isShipped = base === shipped;
-const seconds: Record<string, number> = {};
-let [running, since] = ["", performance.now()];
+const names: string[] = [];
 
-/** One stage ends where the next begins. */
 function onRun(name: string): void {
-  const now = performance.now();
-  if (running !== "") seconds[running] = (seconds[running] ?? 0) + (now - since) / 1000;
-  [running, since] = [name, now];
+  names.push(name);
   view.end();
   view = newView();
-  if (name !== "") process.stderr.write(`${name}\n`);
+  process.stderr.write(`${name}\n`);
 }
 
 const newView = () => trainView({ stderr: process.stderr, environment: process.env }, false);
@@ -49,13 +45,13 @@ const runs = {
   "cautious ensemble": join(folder, "helpful-policy"),
   DPO: await direct(place, start, { name: "dpo", beta: 0.1 }),
 };
-onRun("measuring");
 const measured = await curvesOf(Object.values(runs), start);
 const curves = Object.fromEntries(Object.keys(runs).map((name, i) => [name, measured[i]!]));
-const stop = stopOf(curves["no KL"]!);
+const stops = { others: stopOf(curves["no KL"]!, "others"), labels: stopOf(curves["no KL"]!, "wins") };
 const compared = isShipped ? await verified(place) : undefined;
-onRun("");
-const results = { curves, stop, ...(compared === undefined ? {} : { verified: compared }), seconds };
+view.end();
+const seconds = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await secondsOf(join(folder, name))] as const)));
+const results = { curves, stops, ...(compared === undefined ? {} : { verified: compared }), seconds };
 writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
 process.stdout.write(`${tables(results)}\n`);
 const docs = join(sources, "..", "..", "docs");

@@ -81,10 +81,11 @@ test("scripted answers leave something to learn and something to gain", () => {
   expect(mean).toBeLessThan(0.7);
 });
 
-test("stops two evaluations after the best that the other models know, and takes that one", () => {
-  const curve = (...others: number[]) => others.map((value, i) => ({ step: 10 * i, others: value }));
-  expect(stopOf(curve(0, 1, 2, 1.9, 1.8, 3))).toEqual({ taken: 20, known: 40 });
-  expect(stopOf(curve(0, 1, 0.9, 2, 3))).toEqual({ taken: 40, known: 40 });
+test("stops two evaluations after the best by a sign, and takes that one", () => {
+  const curve = (...others: number[]) => others.map((value, i) => ({ step: 10 * i, others: value, wins: 1 - value }));
+  expect(stopOf(curve(0, 1, 2, 1.9, 1.8, 3), "others")).toEqual({ taken: 20, known: 40 });
+  expect(stopOf(curve(0, 1, 0.9, 2, 3), "others")).toEqual({ taken: 40, known: 40 });
+  expect(stopOf(curve(0, 1, 0.9, 2, 3), "wins")).toEqual({ taken: 0, known: 20 });
 });
 
 const few = { steps: 3, evalEvery: 3, evalTasks: 4 };
@@ -115,6 +116,7 @@ test("every stage with a few steps: one model under all runs, gold apart from wh
     // Nothing was trained at step 0: every run gives the fine-tuned model's answers, at no distance from it.
     expect(curve[0]).toEqual(curves[0]![0]);
     expect(Math.abs(curve[0]!.kl)).toBeLessThan(1e-4);
+    expect(curve[0]!.wins).toBe(0.5);
     expect(existsSync(join(runs[i]!, "checkpoints", "step-000003"))).toBe(true);
   }
   const size = { tasks: 6, samples: 4, rewardSteps: 1, policySteps: 1, perStep: 1, groupSize: 2, evalTasks: 6 };
@@ -123,6 +125,7 @@ test("every stage with a few steps: one model under all runs, gold apart from wh
   expect(compared.start.answers).toBe(6);
   expect(compared.start.accuracy).toBeGreaterThanOrEqual(0.5);
   const named = { "no KL": curves[1]!, "cautious ensemble": curves[0]!, DPO: curves[2]! };
-  const text = tables({ curves: named, stop: stopOf(curves[1]!), verified: compared, seconds: { all: 1 } });
+  const stops = { others: stopOf(curves[1]!, "others"), labels: stopOf(curves[1]!, "wins") };
+  const text = tables({ curves: named, stops, verified: compared, seconds: { all: 1 } });
   expect(text).toContain(`| start | 0 | ${curves[0]![0]!.first.toFixed(2)} |`);
 });
