@@ -1,11 +1,14 @@
 /**
- * Chains of small sums, "Work out 7-5+6-1.", without a tool; every result on the way is one digit. A small model can learn the sums of one
+ * Chains of small sums, "Work out 5-2+3-6.", without a tool; every result on the way is one digit. A small model can learn the sums of one
  * step by heart, but not those of a whole chain: writing the steps down makes the task possible. The same tasks also without.
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";
-import { hash32, integer, rng } from "../../src/random.ts";
+import { hash32, integer, rng, uniform } from "../../src/random.ts";
 import type { Env, Message, Reward, Split, Task, Turn } from "../../src/types.ts";
+
+/** All numbers and results are from 0 to this: 42 sums of one step. */
+const highest = 6;
 
 export interface ChainOptions {
   /** Whether answers must come with reasoning (true) or without (false). */
@@ -27,10 +30,11 @@ export function chain({ reasoning, terms, sizes }: ChainOptions): Env {
     reward: gated({ form }, "answer", number({ after: "answer is" })),
     reference: (task) => [worked(task, reasoning)],
     maxTurns: 1,
-    measures: ({ turns }) => ({
+    measures: ({ task, turns }) => ({
       inForm: fitsForm(turns.at(-1), reasoning) ? 1 : 0,
       reasoningCharacters: turns.at(-1)?.message.reasoning?.length ?? 0,
       trueSteps: shareOfTrueSteps(turns.at(-1)?.message.reasoning ?? ""),
+      allSteps: (turns.at(-1)?.message.reasoning ?? "").split("\n").length >= stepsOf(task.data).length ? 1 : 0,
     }),
   });
 }
@@ -53,10 +57,22 @@ export function shareOfTrueSteps(reasoning: string): number {
   return lines.length === 0 ? 0 : right.length / lines.length;
 }
 
-/** The right answer to a task, with its steps as reasoning or alone. */
-export function worked({ data }: Task, reasoning: boolean): Message {
+/** The right answer to a task, alone or after its steps: all of them, or the first `shown`. */
+export function worked({ data }: Task, reasoning: boolean, shown = Infinity): Message {
   const answer: Message = { role: "assistant", content: `The answer is ${data["answer"] as number}.` };
-  return reasoning ? { ...answer, reasoning: (data["steps"] as readonly string[]).join("\n") } : answer;
+  return reasoning ? { ...answer, reasoning: stepsOf(data).slice(0, shown).join("\n") } : answer;
+}
+
+const stepsOf = (data: Task["data"]): readonly string[] => data["steps"] as readonly string[];
+
+/**
+ * How many steps the author of a worked dialogue writes down: a share of `hasty` leaves some of the last ones out, and still knows the answer.
+ * A policy that learned from them has to find out for itself how much reasoning it needs.
+ */
+export function shownSteps({ id, data }: Task, hasty: number): number {
+  const { length } = stepsOf(data);
+  const key = rng(0, "shown steps", id);
+  return uniform(key, 0) < hasty ? 1 + integer(key, length - 1, 1) : length;
 }
 
 /** Draws until the chain falls to this split: a fifth of all chains, by hash, belong to the test split. */
@@ -64,12 +80,12 @@ function taskOf(split: Split, index: number, [least, most]: readonly [number, nu
   for (let attempt = 0; ; attempt++) {
     const key = rng(0, "chain", split, index, attempt);
     const count = least + integer(key, most - least + 1, 0);
-    let total = 1 + integer(key, 9, 1);
+    let total = 1 + integer(key, highest, 1);
     let expression = String(total);
     const steps: string[] = [];
     for (let term = 1; term < count; term++) {
       // Another digit: all results are equally likely.
-      const drawn = integer(key, 9, term + 1);
+      const drawn = integer(key, highest, term + 1);
       const result = drawn < total ? drawn : drawn + 1;
       const change = result > total ? `+${result - total}` : `-${total - result}`;
       steps.push(`${total}${change}=${result}`);

@@ -16,6 +16,7 @@ interface Measured {
   readonly inForm: number;
   readonly characters: number;
   readonly trueSteps: number;
+  readonly allSteps: number;
 }
 
 export interface Outcome {
@@ -48,6 +49,7 @@ export async function readOutcome(folder: string, variant: Variant): Promise<Out
         inForm: row["heldout/inForm"]!,
         characters: row["heldout/reasoningCharacters"]!,
         trueSteps: row["heldout/trueSteps"]!,
+        allSteps: row["heldout/allSteps"]!,
       };
       if (last || label === "base") ends.push(measured);
       if (!first || label === "base") curve.push(measured);
@@ -67,13 +69,13 @@ export function stageTable(outcomes: readonly Outcome[]): string {
       const { low, high } = interval(end);
       const cells = [
         variant.name, end.label, `${percent(end.success)} % (${percent(low)} to ${percent(high)} %)`, `${percent(end.inForm)} %`,
-        ...(variant.reasoning ? [end.characters.toFixed(1), `${percent(end.trueSteps)} %`] : ["", ""]),
+        ...(variant.reasoning ? [end.characters.toFixed(1), `${percent(end.allSteps)} %`, `${percent(end.trueSteps)} %`] : ["", "", ""]),
       ];
       return `| ${cells.join(" | ")} |`;
     }),
   );
-  const head = "| variant | after stage | held-out success (95 % interval) | in form | reasoning, characters | true steps |";
-  return [head, "|---|---|---|---|---|---|", ...rows].join("\n");
+  const head = "| variant | after stage | held-out success (95 % interval) | in form | reasoning, characters | all steps written | true steps |";
+  return [head, "|---|---|---|---|---|---|---|", ...rows].join("\n");
 }
 
 export function writeFigure(outcomes: readonly Outcome[], file: string): void {

@@ -18,6 +18,8 @@ export interface Settings {
   readonly evalTasks: number;
   /** Worked dialogues of the cold start. */
   readonly worked: number;
+  /** Share of them whose author leaves steps out. */
+  readonly hasty: number;
   readonly cold: StageSettings;
   readonly grpo: StageSettings;
   /** Tasks that are sampled, samples of each, and most answers that are kept of one task. */
@@ -33,9 +35,10 @@ export const shipped: Settings = {
   concurrency: 128,
   groupSize: 8,
   evalTasks: 300,
-  worked: 500,
+  worked: 600,
+  hasty: 0.6,
   cold: { steps: 200, perStep: 24, learningRate: 2e-3 },
-  grpo: { steps: 30, perStep: 16, learningRate: 2e-4 },
+  grpo: { steps: 30, perStep: 16, learningRate: 1e-4 },
   sampled: { tasks: 1_000, samples: 4, keep: 1 },
   rejection: { steps: 250, perStep: 24, learningRate: 2e-3 },
 };

@@ -15,7 +15,7 @@ const algorithms = ["grpo", "rloo", "dapo", "dr-grpo"];
 const seeds = [0, 1, 2];
 
 const [sources = ".", ...args] = process.argv.slice(2);
-const { values } = parseArgs({ args, options: { tokens: { type: "string", default: "80000" }, only: { type: "string" } } });
+const { values } = parseArgs({ args, options: { tokens: { type: "string", default: "40000" }, only: { type: "string" } } });
 const tokens = Number(values.tokens);
 if (!Number.isInteger(tokens) || tokens < 1) throw new Error(`--tokens: expected a whole number of sampled tokens, got ${values.tokens}`);
 const chosen = values.only === undefined ? algorithms : algorithms.filter((name) => name === values.only);

@@ -18,7 +18,7 @@ export interface Budget {
 
 /** Steps are no limit here. */
 const manySteps = 100_000;
-const evaluations = 6;
+const evaluations = 4;
 
 /** Trains (or goes on, or only reads what is done) and reads the run's record. */
 export async function runOne(name: string, seed: number, { folder, tokens, evalTasks }: Budget): Promise<Run> {
