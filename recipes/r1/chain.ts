@@ -66,7 +66,8 @@ export function worked({ data }: Task, reasoning: boolean, shown = Infinity): Me
 const stepsOf = (data: Task["data"]): readonly string[] => data["steps"] as readonly string[];
 
 /**
- * How many steps the author of a worked dialogue writes down: a share of `hasty` leaves some of the last ones out, and still knows the answer.
+ * How many steps the author of a worked dialogue writes down: a share of `hasty` leaves some of the last ones out, and still knows
+ * the answer.
  * A policy that learned from them has to find out for itself how much reasoning it needs.
  */
 export function shownSteps({ id, data }: Task, hasty: number): number {

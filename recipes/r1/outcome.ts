@@ -74,7 +74,8 @@ export function stageTable(outcomes: readonly Outcome[]): string {
       return `| ${cells.join(" | ")} |`;
     }),
   );
-  const head = "| variant | after stage | held-out success (95 % interval) | in form | reasoning, characters | all steps written | true steps |";
+  const head =
+    "| variant | after stage | held-out success (95 % interval) | in form | reasoning, characters | all steps written | true steps |";
   return [head, "|---|---|---|---|---|---|---|", ...rows].join("\n");
 }
 
