@@ -161,7 +161,7 @@ function perform(request) {
     const [program, ...rest] = request.argv;
     const files = rest.map((part) => (findModule(part) !== null && /\.[cm]?[jt]sx?$/.test(part) ? findModule(part) : part));
     const command = program === "node" ? [process.execPath, join(__dirname, "program.cjs"), ...files] : [program, ...rest];
-    const done = spawnSync(command[0], command.slice(1), { input: request.stdin, cwd: "/work", maxBuffer: 1 << 20 });
+    const done = spawnSync(command[0], command.slice(1), { input: request.stdin, cwd: "/job", maxBuffer: 1 << 20 });
     return { status: done.status, stdout: String(done.stdout ?? ""), stderr: String(done.stderr ?? "") };
   }
   const target = objects[request.id];
@@ -192,7 +192,7 @@ function namespace(exported) {
 const job = JSON.parse(readFileSync(0, "utf8"));
 writeFiles(job.files);
 install();
-process.argv = [process.execPath, "/work/main.js"];
+process.argv = [process.execPath, "/job/main.js"];
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = (chunk, ...rest) => {
   output.push(String(chunk));

@@ -67,7 +67,7 @@ if (job.framework === "plain") {
   process.argv = [process.execPath, ...Object.keys(job.files)];
   for (const path of job.run) {
     try {
-      require(join("/work", path));
+      require(join("/job", path));
     } catch (error) {
       report({ event: "test", id: `loading ${basename(path)}`, passed: false, message: described(error) });
     }

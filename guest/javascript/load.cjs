@@ -36,15 +36,15 @@ function install(answer = () => undefined) {
 
 function writeFiles(files) {
   for (const [path, content] of Object.entries(files)) {
-    const full = join("/work", path);
+    const full = join("/job", path);
     mkdirSync(dirname(full), { recursive: true });
     writeFileSync(full, content);
   }
 }
 
-/** The first of `/work/<name>.<ending>` that is there. */
+/** The first of `/job/<name>.<ending>` that is there. */
 function findModule(name) {
-  const stem = join("/work", name).replace(/\.[cm]?[jt]sx?$/, "");
+  const stem = join("/job", name).replace(/\.[cm]?[jt]sx?$/, "");
   return ENDINGS.map((ending) => stem + ending).find((path) => existsSync(path)) ?? null;
 }
 

@@ -4,5 +4,5 @@ const { findModule, install, runMain } = require("./load.cjs");
 
 install();
 process.argv.length = 1;
-process.argv.push("/work/main.js");
+process.argv.push("/job/main.js");
 runMain(findModule("main"));

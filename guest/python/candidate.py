@@ -247,19 +247,19 @@ def run_program(argv, stdin):
     """Runs a program of the candidate as a process of its own, here, in the candidate's isolation."""
     import subprocess
     command = [sys.executable if part == "python" and index == 0 else part for index, part in enumerate(argv)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd="/work", errors="replace")
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd="/job", errors="replace")
     return (done.returncode, done.stdout[:1_000_000], done.stderr[:1_000_000])
 
 
 def main():
     job = json.loads(sys.stdin.read())
     for path, content in job["files"].items():
-        full = os.path.join("/work", path)
+        full = os.path.join("/job", path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(content)
     sys.stdin = io.StringIO("")
-    sys.path.insert(0, "/work")
+    sys.path.insert(0, "/job")
     sys.argv = ["main.py"]
     try:
         Agent().serve()

@@ -139,14 +139,14 @@ def with_pytest(job, report, connection):
         report.write(event="missing", what="pytest")
         return
     for path, content in job["files"].items():
-        full = os.path.join("/work", path)
+        full = os.path.join("/job", path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "w", encoding="utf-8") as file:
             file.write(content)
-    os.chdir("/work")
-    sys.path.insert(0, "/work")
+    os.chdir("/job")
+    sys.path.insert(0, "/job")
     plugin = make_plugin(pytest, report, connection)
-    arguments = ["-q", "-p", "no:cacheprovider", "--rootdir=/work", "-c", "/dev/null", "--continue-on-collection-errors"]
+    arguments = ["-q", "-p", "no:cacheprovider", "--rootdir=/job", "-c", "/dev/null", "--continue-on-collection-errors"]
     pytest.main(arguments + sorted(job["files"]), plugins=[plugin])
 
 

@@ -66,7 +66,7 @@ export class Bubblewrap implements Sandbox {
         const shared = Object.entries({ ...mounts, "/box": folder }).flatMap(([path, source]) => ["--ro-bind", source, path]);
         const inside = await this.isolation(limits, { isNode, shared });
         // A copy, so that the program may change its files: they then live in a temporary file system with a size.
-        const command = ["/bin/sh", "-c", 'cp -R /box/. /work/ && exec "$@"', "sh", ...prepared.command];
+        const command = ["/bin/sh", "-c", 'cp -R /box/. /job/ && exec "$@"', "sh", ...prepared.command];
         const launched = this.launch({ slot, member: 0, isolation: inside, command, stdin, limits, channel: null });
         return await this.finish([launched], signal, async () => launched.result());
       } finally {
@@ -199,10 +199,10 @@ export class Bubblewrap implements Sandbox {
       "--remount-ro",
       "/dev",
       ...temporary("/tmp", Math.round(bytes / 4)),
-      ...temporary("/work", Math.round(bytes / 2)),
+      ...temporary("/job", Math.round(bytes / 2)),
       ...shared,
       "--chdir",
-      "/work",
+      "/job",
       "--remount-ro",
       "/",
       "--unshare-all",
@@ -220,7 +220,7 @@ export class Bubblewrap implements Sandbox {
       "/usr/bin:/bin",
       "--setenv",
       "HOME",
-      "/work",
+      "/job",
       "--setenv",
       "LANG",
       "C.UTF-8",

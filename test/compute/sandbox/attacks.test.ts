@@ -86,7 +86,7 @@ print("done")`,
   "file flood": () => `
 import os
 total = 0
-for d in ("/work", "/tmp", "/dev/shm", "/dev", "/", "/box", "/usr", "/guest", "/proc"):
+for d in ("/job", "/tmp", "/dev/shm", "/dev", "/", "/box", "/usr", "/guest", "/proc"):
     for n in range(40):
         try:
             with open("%s/f%d" % (d, n), "wb") as f:
@@ -161,8 +161,8 @@ test("environment variables of this process do not enter", async () => {
 test("what one run writes, no other sees, and the host's temporary folder is not there", async () => {
   const folder = mkdtempSync(join(tmpdir(), "flywheel-secret-"));
   writeFileSync(join(folder, "secret"), "x");
-  const first = await python("open('/tmp/a', 'w').write('x'); open('/work/b', 'w').write('x')\nimport os\nprint(os.listdir('/tmp'))");
-  const second = await python("import os\nprint(os.listdir('/tmp'), os.listdir('/work'), os.listdir('/dev/shm'))");
+  const first = await python("open('/tmp/a', 'w').write('x'); open('/job/b', 'w').write('x')\nimport os\nprint(os.listdir('/tmp'))");
+  const second = await python("import os\nprint(os.listdir('/tmp'), os.listdir('/job'), os.listdir('/dev/shm'))");
   rmSync(folder, { recursive: true });
   expect(first.stdout).toBe("['a']\n");
   expect(second.stdout).toBe("[] ['main.py'] []\n");
