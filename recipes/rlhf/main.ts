@@ -3,11 +3,11 @@
  * labels, PPO against it, DPO on the same pairs; a hidden gold score judges held-out answers. Then the same with a reward model that
  * learned from verified outcomes. Writes docs/figures/rlhf.svg and .png and the tables of docs/rlhf-recipe.md for the shipped model.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { trainView } from "../../src/app/cli/ui/train-view.ts";
-import { tables, writeFigure, writeTables } from "./figures.ts";
+import { tables, writeFigure, writeTables, type Results } from "./figures.ts";
 import { curvesOf, secondsOf } from "./measure.ts";
 import { large, small } from "./setup.ts";
 import { direct, foundation, single, type Place } from "./stages.ts";
@@ -45,17 +45,25 @@ const runs = {
   "cautious ensemble": join(folder, "helpful-policy"),
   DPO: await direct(place, start, { name: "dpo", beta: 0.1 }),
 };
+view.end();
+process.stderr.write("measuring the held-out answers of all runs\n");
 const measured = await curvesOf(Object.values(runs), start);
 const curves = Object.fromEntries(Object.keys(runs).map((name, i) => [name, measured[i]!]));
 const stops = { others: stopOf(curves["no KL"]!, "others"), labels: stopOf(curves["no KL"]!, "wins") };
-const compared = isShipped ? await verified(place) : undefined;
+await write({ curves, stops, seconds: await secondsOfAll() });
+if (isShipped) await write({ curves, stops, verified: await verified(place), seconds: await secondsOfAll() });
 view.end();
-const seconds = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await secondsOf(join(folder, name))] as const)));
-const results = { curves, stops, ...(compared === undefined ? {} : { verified: compared }), seconds };
-writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
-process.stdout.write(`${tables(results)}\n`);
-const docs = join(sources, "..", "..", "docs");
-if (isShipped) {
-  await writeFigure(results, join(docs, "figures", "rlhf"));
-  writeTables(results, join(docs, "rlhf-recipe.md"));
-} else await writeFigure(results, join(folder, "figure"));
+process.stdout.write(readFileSync(join(folder, "results.md"), "utf8"));
+
+async function secondsOfAll(): Promise<Results["seconds"]> {
+  return Object.fromEntries(await Promise.all(names.map(async (name) => [name, await secondsOf(join(folder, name))] as const)));
+}
+
+/** Numbers, tables and figure; once before the last stage and once after it. */
+async function write(results: Results): Promise<void> {
+  writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
+  writeFileSync(join(folder, "results.md"), `${tables(results)}\n`);
+  const docs = join(sources, "..", "..", "docs");
+  await writeFigure(results, isShipped ? join(docs, "figures", "rlhf") : join(folder, "figure"));
+  if (isShipped) writeTables(results, join(docs, "rlhf-recipe.md"));
+}
