@@ -1,14 +1,14 @@
 /**
- * Chains of small sums, "Work out 5-2+3-6.", without a tool; every result on the way is one digit. A small model can learn the sums of one
- * step by heart, but not those of a whole chain: writing the steps down makes the task possible. The same tasks also without.
+ * Sums of days of a week, "Days go from 0 to 6. Which day is 4+5+2+6?", without a tool: (4 + 5 + 2 + 6) mod 7. A small model can learn the
+ * sums of one step by heart, but not those of a whole chain: writing the steps down makes the task possible. The same tasks also without.
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";
-import { hash32, integer, rng, uniform } from "../../src/random.ts";
+import { hash32, integer, permutation, rng, uniform } from "../../src/random.ts";
 import type { Env, Message, Reward, Split, Task, Turn } from "../../src/types.ts";
 
-/** All numbers and results are from 0 to this: 42 sums of one step. */
-const highest = 6;
+/** Of a week: 42 sums of one step, and no part of a chain says anything about its result. */
+const days = 7;
 
 export interface ChainOptions {
   /** Whether answers must come with reasoning (true) or without (false). */
@@ -47,12 +47,12 @@ export function fitsForm(turn: Turn | undefined, reasoning: boolean): boolean {
   return plain(content) && (reasoning ? plain(thought) : thought === "");
 }
 
-/** Of the lines of a reasoning, how many are a sum of two numbers with its right result; 0 for no reasoning. */
+/** Of the lines of a reasoning, how many are a sum of a day and a number with its right result; 0 for no reasoning. */
 export function shareOfTrueSteps(reasoning: string): number {
   const lines = reasoning.split("\n").filter((line) => line !== "");
   const right = lines.filter((line) => {
-    const [, a, operator, b, result] = /^(\d+)([-+])(\d+)=(\d+)$/.exec(line) ?? [];
-    return a !== undefined && Number(a) + (operator === "+" ? 1 : -1) * Number(b) === Number(result);
+    const [, a, b, result] = /^(\d)\+(\d)=(\d)$/.exec(line) ?? [];
+    return a !== undefined && (Number(a) + Number(b)) % days === Number(result);
   });
   return lines.length === 0 ? 0 : right.length / lines.length;
 }
@@ -80,21 +80,19 @@ export function shownSteps({ id, data }: Task, hasty: number): number {
 function taskOf(split: Split, index: number, [least, most]: readonly [number, number]): Task {
   for (let attempt = 0; ; attempt++) {
     const key = rng(0, "chain", split, index, attempt);
-    const count = least + integer(key, most - least + 1, 0);
-    let total = 1 + integer(key, highest, 1);
-    let expression = String(total);
-    const steps: string[] = [];
-    for (let term = 1; term < count; term++) {
-      // Another digit: all results are equally likely.
-      const drawn = integer(key, highest, term + 1);
-      const result = drawn < total ? drawn : drawn + 1;
-      const change = result > total ? `+${result - total}` : `-${total - result}`;
-      steps.push(`${total}${change}=${result}`);
-      expression += change;
-      total = result;
-    }
+    const count = least + integer(key, most - least + 1);
+    const start = integer(rng(0, "start", split, index, attempt), days);
+    // All different, so that it is plain in a chain what comes next.
+    const added = permutation(rng(0, "added", split, index, attempt), days - 1).slice(0, count - 1).map((number) => number + 1);
+    const expression = [start, ...added].join("+");
+    let day = start;
+    const steps = added.map((number) => {
+      const before = day;
+      day = (day + number) % days;
+      return `${before}+${number}=${day}`;
+    });
     if ((hash32(expression) % 5 === 0) !== (split === "test")) continue;
-    const prompt: Message[] = [{ role: "user", content: `Work out ${expression}.` }];
-    return { id: `chain-${split}-${index}`, prompt, data: { answer: total, steps } };
+    const prompt: Message[] = [{ role: "user", content: `Days go from 0 to 6. Which day is ${expression}?` }];
+    return { id: `chain-${split}-${index}`, prompt, data: { answer: day, steps } };
   }
 }

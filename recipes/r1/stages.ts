@@ -105,7 +105,7 @@ function supervisedConfig(
     algo: { name: "sft" },
     rollout: { tasksPerStep: perStep, maxTokens, maxTurns: 1, concurrency },
     optim: { learningRate, schedule: "linear", warmupSteps: Math.min(5, steps - 1) },
-    train: { steps, evalEvery: steps, evalTasks, checkpointEvery: steps },
+    train: { steps, evalEvery: steps, evalTasks, checkpointEvery: Math.ceil(steps / 4) },
   };
 }
 

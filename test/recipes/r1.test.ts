@@ -22,15 +22,15 @@ const said = (content: string, reasoning?: string, parse: Turn["parse"] = "answe
   parse,
 });
 
-test("a chain's answer is its value, its steps are true, and every result on the way is one digit", () => {
+test("a chain's answer is its value, its steps are true, and every result on the way is a day of the week", () => {
   const lengths = new Set<number>();
   for (let i = 0; i < 500; i++) {
     const { prompt, data } = thinking.tasks("train").at(i);
-    const expression = /^Work out (\S+)\.$/.exec(prompt[0]!.content)![1]!;
+    const expression = /^Days go from 0 to 6\. Which day is (\S+)\?$/.exec(prompt[0]!.content)![1]!;
     const steps = data["steps"] as readonly string[];
-    expect(calculate(expression)).toBe(String(data["answer"] as number));
+    expect(Number(calculate(expression)) % 7).toBe(data["answer"]);
     expect(shareOfTrueSteps(steps.join("\n"))).toBe(1);
-    for (const step of steps) expect(step).toMatch(/^[0-6][-+][1-6]=[0-6]$/);
+    for (const step of steps) expect(step).toMatch(/^[0-6]\+[1-6]=[0-6]$/);
     // The steps are the chain: each begins with the result before it and adds what comes next in the question.
     expect(steps[0]![0] + steps.map((step) => step.slice(1, 3)).join("")).toBe(expression);
     steps.slice(1).forEach((step, at) => expect(step[0]).toBe(steps[at]!.at(-1)));
@@ -100,8 +100,8 @@ test("without reasoning the gate is the other way round", async () => {
 });
 
 test("true steps are counted by line", () => {
-  expect(shareOfTrueSteps("4+3=7\n7-2=5")).toBe(1);
-  expect(shareOfTrueSteps("4+3=7\n7-2=6\nhm\n9-9=0")).toBe(0.5);
+  expect(shareOfTrueSteps("4+3=0\n0+2=2")).toBe(1);
+  expect(shareOfTrueSteps("4+3=0\n0+2=3\nhm\n6+6=5")).toBe(0.5);
   expect(shareOfTrueSteps("")).toBe(0);
 });
 
@@ -149,7 +149,7 @@ test("all four stages in small: each opens what the one before left, the third t
   const lines = readFileSync(join(folder, "answers-rejection.jsonl"), "utf8").trim().split("\n");
   for (const line of lines) {
     const { messages } = JSON.parse(line) as { messages: readonly Message[] };
-    const value = calculate(/out (\S+)\.$/.exec(messages[0]!.content)![1]!);
+    const value = Number(calculate(/is (\S+)\?$/.exec(messages[0]!.content)![1]!)) % 7;
     expect(messages.at(-1)!.content).toMatch(new RegExp(`answer is ${value}\\b`));
   }
   expect(await runStages({ variant, settings, folder })).toEqual({});
