@@ -1,6 +1,7 @@
 /** A process reward model without a person: sampled episodes, Monte-Carlo labels for their turns, and a head that learns them. */
 import { processRewardModel } from "../../src/algo/process-reward-model.ts";
 import { openPolicy } from "../../src/compute/policy/open.ts";
+import { learningRateAt } from "../../src/loop/update/schedule.ts";
 import { tasksOfStep } from "../../src/loop/prompt/order.ts";
 import { permutation, rng } from "../../src/random.ts";
 import { collectGroups } from "../../src/train/collect.ts";
@@ -67,7 +68,8 @@ export async function makeJudge(
       const batch = labelledBatch(order.slice(at, at + size).map((index) => all[index]!), judge.at);
       if (batch === null) continue;
       const { loss } = await engine.forwardBackward(batch, processRewardModel().loss, { adapter: judge.adapter });
-      const adamw = { learningRate, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
+      const rate = learningRateAt(4 * epoch + at / size, { base: learningRate, schedule: "cosine", warmup: 4, total: 4 * epochs });
+      const adamw = { learningRate: rate, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
       await engine.optimStep({ ...adamw, adapter: judge.adapter });
       sum += loss / 4;
     }

@@ -76,6 +76,20 @@ test("a point is drawn where its axes say", () => {
   expect(svg).toContain('<polyline points="38.9,264 382,46"');
 });
 
+test("a band is the area between its bounds, with the line in it", () => {
+  const points = [
+    { x: 0, y: 0.5, low: 0, high: 1 },
+    { x: 10, y: 1, low: 0.5, high: 1 },
+  ];
+  const svg = chartSvg(
+    { title: "Rate", unit: "rate", series: [{ name: "success", form: "band", points }] },
+    { width: 400, height: 300, palette: LIGHT },
+  );
+  // Axes as above; along the upper bound and back along the lower one. 0.5 is at (264 + 46) / 2.
+  expect(svg).toContain('<polygon points="38.9,46 382,46 382,155 38.9,264"');
+  expect(svg).toContain('<polyline points="38.9,155 382,46"');
+});
+
 test("ticks of x are whole where all that is drawn is", () => {
   const frame = { width: 400, height: 300, palette: LIGHT };
   const chartOf = (...xs: number[]) =>
