@@ -3,14 +3,16 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openPolicy } from "../../src/compute/policy/open.ts";
 import { collectGroups } from "../../src/train/collect.ts";
+import { labelSteps, stepRows } from "../../src/train/process/label-steps.ts";
 import type { Group, JsonObject, Message, Scored } from "../../src/types.ts";
 import { environment, folder, model, rollout } from "./task.ts";
 
 const tasksAsked = 256;
 
-type Kind = "dialogues" | "pairs" | "labels";
+type Kind = "dialogues" | "pairs" | "labels" | "steps";
 const kinds: Readonly<Record<string, Kind>> = {
   sft: "dialogues", kto: "labels", dpo: "pairs", orpo: "pairs", simpo: "pairs", "reward-model": "pairs",
+  "process-reward-model": "steps",
 };
 
 /** The file for an algorithm; made once for all. */
@@ -35,6 +37,9 @@ async function writeAll(): Promise<void> {
   write("dialogues", groups.flatMap(({ members }) => right(members).map(({ trajectory }) => ({ messages: trajectory.messages }))));
   write("labels", groups.flatMap((group) => group.members.flatMap((member) => labelOf(group, member))));
   write("pairs", groups.flatMap(pairsOf));
+  const two = groups.flatMap(({ members }) => members.slice(0, 2));
+  const labelled = await labelSteps(environment, two, { ...options, completions: 4, kind: "soft", steps: "turns" });
+  write("steps", stepRows(labelled, "\n"));
 }
 
 const scoreOf = ({ verdict }: Scored): number | null => (verdict.type === "scored" ? verdict.score : null);

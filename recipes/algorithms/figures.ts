@@ -7,6 +7,11 @@ import type { Outcome } from "./run.ts";
 
 type Results = Readonly<Record<string, readonly Outcome[]>>;
 
+const titles: Readonly<Record<string, string>> = {
+  "reward-model": "right order of held-out pairs",
+  "process-reward-model": "held-out labels of turns, right side",
+};
+
 const percent = (value: number): string => `${(value * 100).toFixed(1)} %`;
 const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length;
 
@@ -27,7 +32,7 @@ export function figures(results: Results, { docs }: { readonly docs: string }): 
 function chartsOf(name: string, outcomes: readonly Outcome[]): Chart[] {
   const lines = (form: ChartSeries["form"], of: (outcome: Outcome) => Outcome["rewards"]): ChartSeries[] =>
     outcomes.map((outcome) => ({ name: `seed ${outcome.seed}`, form, points: of(outcome).map(([x, y]) => ({ x, y })) }));
-  const measured = name === "reward-model" ? "right order of held-out pairs" : "held-out success";
+  const measured = titles[name] ?? "held-out success";
   const heldout: Chart = { title: measured, unit: "rate", series: lines("measured", (outcome) => outcome.heldout) };
   if (outcomes.every(({ rewards }) => rewards.length === 0)) return [heldout];
   return [{ title: "reward of a step", unit: "rate", series: lines("smoothed", (outcome) => outcome.rewards) }, heldout];

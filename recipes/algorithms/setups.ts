@@ -27,6 +27,7 @@ export const setups: Readonly<Record<string, Setup>> = {
   "reinforce-plus-plus": groups(),
   "reinforce-plus-plus-baseline": groups(),
   ppo: groups({ epochsPerBatch: 2, klRewardCoef: 0.01 }, 5e-4),
+  "turn-ppo": groups({ epochsPerBatch: 2, criticLearningRate: 1e-3 }, 5e-4),
   trpo: { settings: { groupSize: 8 }, perStep: 8, steps: 10 },
   grpo: groups(),
   "dr-grpo": groups({}, 2e-3),
@@ -36,6 +37,7 @@ export const setups: Readonly<Record<string, Setup>> = {
   maxrl: groups(),
   dppo: groups(),
   gigpo: groups(),
+  "process-grpo": groups({ stepReward: "difference", gamma: 0.5, outcomeWeight: 1 }),
   "online-dpo": groups({}, 1e-3),
   sft: given({}, 5e-4),
   dpo: given({}, 1e-4),
@@ -43,4 +45,5 @@ export const setups: Readonly<Record<string, Setup>> = {
   orpo: given({}, 2e-4),
   simpo: given({ beta: 2, gamma: 0.5 }, 1e-4),
   "reward-model": given({}, 1e-3),
+  "process-reward-model": given({}, 1e-3),
 };

@@ -1,6 +1,6 @@
 /** Figure and tables of the recipe. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { figureSvg, svgToPng } from "../../src/train/report/figure.ts";
+import { figureSvg } from "../../src/train/report/figure.ts";
 import type { Chart, ChartSeries } from "../../src/train/report/chart.ts";
 import type { Point } from "./measure.ts";
 import { caution } from "./stages.ts";
@@ -48,12 +48,10 @@ function chartsOf(results: Results): Chart[] {
   ];
 }
 
-/** `path`.svg and `path`.png. */
-export async function writeFigure(results: Results, path: string): Promise<void> {
+export function writeFigure(results: Results, path: string): void {
   const subtitle = "held-out prompts; proxy in deviations of the reward model's training scores; every mark is one evaluation";
   const svg = figureSvg("Over-optimisation of a reward model", subtitle, chartsOf(results));
-  writeFileSync(`${path}.svg`, `${svg}\n`);
-  writeFileSync(`${path}.png`, await svgToPng(svg));
+  writeFileSync(path, `${svg}\n`);
 }
 
 const row = (cells: readonly (string | number)[]): string => `| ${cells.join(" | ")} |`;

@@ -1,7 +1,7 @@
 /**
  * RLHF where the truth is known: `npm run recipe:rlhf [-- --model <model>] [-- --folder <runs>]`. Fine-tuning, a reward model from noisy
  * labels, PPO against it, DPO on the same pairs; a hidden gold score judges held-out answers. Then the same with a reward model that
- * learned from verified outcomes. Writes docs/figures/rlhf.svg and .png and the tables of docs/rlhf-recipe.md for the shipped model.
+ * learned from verified outcomes. Writes docs/figures/rlhf.svg and the tables of docs/rlhf-recipe.md for the shipped model.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -64,6 +64,6 @@ async function write(results: Results): Promise<void> {
   writeFileSync(join(folder, "results.json"), `${JSON.stringify(results, null, 1)}\n`);
   writeFileSync(join(folder, "results.md"), `${tables(results)}\n`);
   const docs = join(sources, "..", "..", "docs");
-  await writeFigure(results, isShipped ? join(docs, "figures", "rlhf") : join(folder, "figure"));
+  writeFigure(results, isShipped ? join(docs, "figures", "rlhf.svg") : join(folder, "figure.svg"));
   if (isShipped) writeTables(results, join(docs, "rlhf-recipe.md"));
 }
