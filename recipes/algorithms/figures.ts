@@ -22,11 +22,31 @@ export function figures(results: Results, { docs }: { readonly docs: string }): 
     const charts = chartsOf(name, outcomes);
     const subtitle = `desk questions that need a sum; the shipped model, LoRA rank 16; ${outcomes.length} seeds`;
     writeFileSync(join(folder, `${name}.svg`), `${figureSvg(name, subtitle, charts)}\n`);
+    between(join(docs, "algorithms", `${name}.md`), "run", section(name, outcomes));
   }
-  const page = join(docs, "algorithms", "README.md");
-  const text = readFileSync(page, "utf8");
-  const [before, after] = [/<!-- table -->/, /<!-- end of table -->/].map((mark) => mark.exec(text)!);
-  writeFileSync(page, `${text.slice(0, before!.index + before![0].length)}\n\n${table(results)}\n\n${text.slice(after!.index)}`);
+  between(join(docs, "algorithms", "README.md"), "table", table(results));
+}
+
+/** Puts `text` between the marks `name` and `end of name` of a page. */
+function between(page: string, name: string, text: string): void {
+  const whole = readFileSync(page, "utf8");
+  const marks = new RegExp(`(<!-- ${name} -->\n)[^]*(<!-- end of ${name} -->)`);
+  if (!marks.test(whole)) throw new Error(`${page}: expected the marks <!-- ${name} --> and <!-- end of ${name} -->, got none`);
+  writeFileSync(page, whole.replace(marks, (_all, start: string, end: string) => `${start}\n${text}\n\n${end}`));
+}
+
+function section(name: string, outcomes: readonly Outcome[]): string {
+  const measured = titles[name] ?? `success on ${outcomes[0]!.judged} held-out questions`;
+  const before = percent(mean(outcomes.map((outcome) => outcome.before)));
+  const after = percent(mean(outcomes.map((outcome) => outcome.after)));
+  const each = outcomes.map((outcome) => percent(outcome.after)).join(", ");
+  return [
+    `\`npm run recipe:algorithms -- ${name}\`, ${outcomes.length} seeds: ${measured}, ${before} before`,
+    `and ${after} after (each seed: ${each}).`,
+    "The task, and all others on it: [README.md](README.md#all-of-them-on-one-task).",
+    "",
+    `![rewards and held-out success](../figures/algorithms/${name}.svg)`,
+  ].join("\n");
 }
 
 function chartsOf(name: string, outcomes: readonly Outcome[]): Chart[] {
