@@ -23,6 +23,7 @@ const ranked = z.looseObject({ prompt, tools, ranked: z.array(answer).min(2) });
 const scoredAnswer = z.looseObject({ text: answer, score: z.number().min(0).max(4) });
 const graded = z.looseObject({ prompt, tools, answers: z.array(scoredAnswer).min(2) });
 const labelled = z.looseObject({ prompt, tools, completion: answer, label: z.boolean() });
+const turns = z.looseObject({ messages: z.array(messageSchema).min(2), tools, labels: z.array(z.number().min(0).max(1)).min(1) });
 const steps = z.looseObject({ prompt, steps: z.array(z.string()).min(1), labels: z.array(z.number().min(0).max(1)).min(1) });
 
 interface Prompted {
@@ -41,6 +42,7 @@ export type ExampleRow =
   | { readonly kind: "dialogue"; readonly messages: readonly Message[]; readonly tools: readonly ToolSpec[] }
   | PairRow
   | (Prompted & { readonly kind: "label"; readonly answer: readonly Message[]; readonly good: boolean })
+  | { readonly kind: "turns"; readonly messages: readonly Message[]; readonly tools: readonly ToolSpec[]; readonly labels: readonly number[] }
   | (Prompted & { readonly kind: "steps"; readonly steps: readonly string[]; readonly labels: readonly number[] });
 
 type Kind = OfflineAlgorithm["examples"];
@@ -49,7 +51,7 @@ const wanted: { readonly [K in Kind]: string } = {
   dialogues: 'a dialogue {"messages": [{role, content}, ...]}',
   pairs: 'a pair {"prompt", "chosen", "rejected"}, {"prompt", "ranked": [best, ..., worst]} or {"prompt", "answers": [{text, score}]}',
   labels: 'a labelled answer {"prompt", "completion", "label"} or a pair {"prompt", "chosen", "rejected"}',
-  steps: 'labelled steps {"prompt", "steps": [...], "labels": [...]}',
+  steps: 'labelled steps {"prompt", "steps": [...], "labels": [...]} or assistant turns {"messages": [...], "labels": [...]}',
 };
 
 /** What one line says, as one or more examples of the wanted kind. ConfigError with `where` for anything else. */
@@ -80,7 +82,7 @@ export function parseExample(line: string, kind: Kind, where: string): ExampleRo
       if ("chosen" in fields) return bothLabels(pairFrom(read(pair)));
       return [labelFrom(read(labelled))];
     case "steps":
-      return [stepsFrom(read(steps), where)];
+      return ["messages" in fields ? turnsFrom(read(turns), where) : stepsFrom(read(steps), where)];
   }
 }
 
@@ -143,6 +145,13 @@ function labelFrom(row: z.output<typeof labelled>): ExampleRow {
 function bothLabels({ chosen, rejected, ...row }: PairRow): ExampleRow[] {
   const one = (given: readonly Message[], good: boolean): ExampleRow => ({ ...row, kind: "label", answer: given, good });
   return [one(chosen, true), one(rejected, false)];
+}
+
+function turnsFrom(row: z.output<typeof turns>, where: string): ExampleRow {
+  const count = row.messages.filter(({ role }) => role === "assistant").length;
+  if (row.labels.length !== count)
+    throw new ConfigError(expected(where, `${count} labels, one for each assistant message`, String(row.labels.length)));
+  return { kind: "turns", messages: row.messages.map(messageFrom), tools: row.tools ?? [], labels: row.labels };
 }
 
 function stepsFrom(row: z.output<typeof steps>, where: string): ExampleRow {

@@ -74,12 +74,27 @@ function encodeExample(row: ExampleRow, { renderer, use, where }: EncodeOptions)
     case "label":
       return [{ kind: "label", rows: encodeAnswer(renderer, row, where), good: row.good }];
     case "steps": {
-      const { separator, labels } = use.settings;
-      const hard = labels === "hard";
+      const { separator } = use.settings;
       const solution = encodeSteps(renderer, { ...row, separator: typeof separator === "string" ? separator : "\n" }, where);
-      return [{ kind: "steps", ...solution, labels: Float32Array.from(row.labels, (label) => (hard ? Number(label > 0) : label)) }];
+      return [{ kind: "steps", ...solution, labels: labelsOf(row.labels, use) }];
     }
+    case "turns":
+      return labelledTurns(encodeDialogue(renderer, row, where), labelsOf(row.labels, use), where);
   }
+}
+
+function labelsOf(labels: readonly number[], { settings }: ExampleUse): Float32Array {
+  return Float32Array.from(labels, (label) => (settings["labels"] === "hard" ? Number(label > 0) : label));
+}
+
+/** Each label at the end of its turn: where a run of the turn's own tokens stops. */
+function labelledTurns(rows: readonly EncodedDialogue[], labels: Float32Array, where: string): Example[] {
+  const ends = rows.map(({ trained }) => trained.filter((at, t) => trained[t + 1] !== at + 1).map((at) => at + 1));
+  const count = ends.reduce((sum, { length }) => sum + length, 0);
+  if (count !== labels.length)
+    throw new ConfigError(expected(where, `${labels.length} assistant turns with tokens between them`, String(count)));
+  let next = 0;
+  return rows.map(({ ids }, r) => ({ kind: "steps", ids, after: ends[r]!, labels: labels.slice(next, (next += ends[r]!.length)) }));
 }
 
 function idsOf(example: Example): Int32Array[] {

@@ -115,6 +115,20 @@ test("a reward model reads each answer once, after its last token", async () => 
   }
 });
 
+test("turns: each label stands after its turn's own tokens, tool output and questions between them are left out", async () => {
+  const messages = [
+    { role: "user", content: "12 + 30?" },
+    { role: "assistant", content: "fox" },
+    { role: "user", content: "Are you sure?" },
+    { role: "assistant", content: "42" },
+  ];
+  const [example, ...others] = await read([{ messages, labels: [0.25, 1] }], processRewardModel());
+  if (example?.kind !== "steps") throw new Error("no steps");
+  const { ids, after, labels } = example;
+  expect([...after].map((end) => text(ids.subarray(0, end)).split("<|im_start|>assistant\n").at(-1))).toEqual(["fox<|im_end|>", "42<|im_end|>"]);
+  expect([[...labels], others]).toEqual([[0.25, 1], []]);
+});
+
 test("steps: the label stands after the last token of each step, the separator included", async () => {
   const steps = ["Let x be 12.", "Then x + 30 is 42 — Zürich.", "The answer is 42."];
   const row = { prompt: "12 + 30?", steps, labels: [1, 0.25, 0] };
@@ -179,6 +193,12 @@ test.each<[string, OfflineAlgorithm, object, RegExp]>([
   ["equal scores", dpo(), { prompt: "hi", answers: [{ text: "a", score: 2 }, { text: "b", score: 2 }] }, /2: .* two scores, got 2/],
   ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /line 2: expected a pair/],
   ["a label that is a word", kto(), { prompt: "hi", completion: "x", label: "true" }, /line 2: expected a labelled answer .*, got label: /],
+  [
+    "labels and turns of two numbers",
+    processRewardModel(),
+    { messages: [{ role: "user", content: "hi" }, { role: "assistant", content: "dog" }], labels: [1, 0] },
+    /line 2: expected 1 labels, one for each assistant message, got 2/,
+  ],
   ["labels and steps of two lengths", processRewardModel(), { prompt: "hi", steps: ["a", "b"], labels: [1] }, /line 2: expected 2 labels/],
   ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2: expected labelled steps/],
   ["an empty step", processRewardModel(), { prompt: "hi", steps: ["a", " "], labels: [1, 1] }, /line 2: .* text, got step 2/],
