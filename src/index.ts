@@ -38,6 +38,13 @@ export * as ops from "./compute/tensor/ops.ts";
 
 export { memoryTable } from "./compute/policy/local/memory-table.ts";
 
+/** A model that learns from its users while it answers them. */
+export { OnlineLLM, type LearnResult } from "./train/online/online.ts";
+export type { GenerateOptions, LearnOptions, OnlineOptions } from "./train/online/options.ts";
+export type { Answer, Taught } from "./train/online/feedback.ts";
+export type { Learned } from "./train/online/adapter.ts";
+export type { Told } from "./train/online/journal.ts";
+export type { Measured } from "./train/online/update.ts";
 export { rlhf, type RlhfOptions, type RlhfResult } from "./train/rlhf.ts";
 export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agreement.ts";
 export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";

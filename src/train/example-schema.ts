@@ -31,6 +31,11 @@ interface Prompted {
   readonly tools: readonly ToolSpec[];
 }
 
+interface DialogueRow {
+  readonly messages: readonly Message[];
+  readonly tools: readonly ToolSpec[];
+}
+
 type PairRow = Prompted & {
   readonly kind: "pair";
   readonly chosen: readonly Message[];
@@ -39,10 +44,10 @@ type PairRow = Prompted & {
 };
 
 export type ExampleRow =
-  | { readonly kind: "dialogue"; readonly messages: readonly Message[]; readonly tools: readonly ToolSpec[] }
+  | (DialogueRow & { readonly kind: "dialogue" })
   | PairRow
   | (Prompted & { readonly kind: "label"; readonly answer: readonly Message[]; readonly good: boolean })
-  | { readonly kind: "turns"; readonly messages: readonly Message[]; readonly tools: readonly ToolSpec[]; readonly labels: readonly number[] }
+  | (DialogueRow & { readonly kind: "turns"; readonly labels: readonly number[] })
   | (Prompted & { readonly kind: "steps"; readonly steps: readonly string[]; readonly labels: readonly number[] });
 
 type Kind = OfflineAlgorithm["examples"];

@@ -125,7 +125,8 @@ test("turns: each label stands after its turn's own tokens, tool output and ques
   const [example, ...others] = await read([{ messages, labels: [0.25, 1] }], processRewardModel());
   if (example?.kind !== "steps") throw new Error("no steps");
   const { ids, after, labels } = example;
-  expect([...after].map((end) => text(ids.subarray(0, end)).split("<|im_start|>assistant\n").at(-1))).toEqual(["fox<|im_end|>", "42<|im_end|>"]);
+  const last = [...after].map((end) => text(ids.subarray(0, end)).split("<|im_start|>assistant\n").at(-1));
+  expect(last).toEqual(["fox<|im_end|>", "42<|im_end|>"]);
   expect([[...labels], others]).toEqual([[0.25, 1], []]);
 });
 

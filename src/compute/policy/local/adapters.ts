@@ -203,6 +203,13 @@ export class Adapters {
     return this.#written(to, blend(source.adapter.parameters, parameters, keep));
   }
 
+  /** One LoRA adapter with its trainer, to be stored or read on its own. */
+  one(name: string, where: string): Kept {
+    const variant = this.#machine.model.variant(name);
+    if (variant.type !== "lora") throw new PolicyError(expected(where, "a LoRA adapter", `${name}, which is none`));
+    return { name, ...variant.adapter, trainer: this.#trainers.get(name) };
+  }
+
   #written(name: string, changed: boolean): boolean {
     if (changed && name !== "policy") this.#blended.add(name);
     return changed;

@@ -25,7 +25,7 @@ import { checkMoved, takeProbe, type Probe } from "./probe.ts";
 import { Programs } from "./programs.ts";
 import { Sampler, type SamplerOptions } from "./sampler.ts";
 import { scoreRows } from "./scoring.ts";
-import { hashOf, loadState, saveState } from "./state.ts";
+import { hashOf, loadAdapterState, loadState, saveAdapterState, saveState } from "./state.ts";
 import type { Trainer, TrainerOptions } from "./trainer.ts";
 
 export interface LocalEngineOptions extends Partial<TrainerOptions>, Partial<SamplerOptions> {
@@ -79,11 +79,10 @@ export class LocalEngine implements Engine {
     const { architecture, parameters, train, reference = false, seed = 0, name, source = name, ...rest } = options;
     this.model = new LocalModel(architecture, parameters);
     this.#machine = { model: this.model, programs: new Programs(architecture), pool: new Pool() };
-    const settings = { ...defaults, ...rest };
-    this.#settings = settings;
-    this.#adapters = new Adapters(this.#machine, { train, reference, seed, source, settings });
+    this.#settings = { ...defaults, ...rest };
+    this.#adapters = new Adapters(this.#machine, { train, reference, seed, source, settings: this.#settings });
     this.trainer = this.#adapters.policy;
-    this.sampler = new Sampler(this.#machine, settings);
+    this.sampler = new Sampler(this.#machine, { ...defaults, ...rest });
     const count = (map: ReadonlyMap<string, HostTensor>): number => [...map.values()].reduce((n, { data }) => n + data.length, 0);
     const { model } = this;
     this.info = {
@@ -123,9 +122,7 @@ export class LocalEngine implements Engine {
   async #inTurn<T>(what: string, body: () => Promise<T>): Promise<T> {
     this.#refuseClosed(what);
     this.#waiting++;
-    const result = this.#turn.then(body).finally(() => {
-      this.#waiting--;
-    });
+    const result = this.#turn.then(body).finally(() => void this.#waiting--);
     this.#turn = result.catch(() => undefined);
     return result;
   }
@@ -208,6 +205,20 @@ export class LocalEngine implements Engine {
       this.#adapters.receive(name, adapter);
       if (name === "policy") this.#probe = undefined;
       this.#changed(name, { moved: false });
+    });
+  }
+
+  /** One adapter with its moments and update count, bitwise, into an existing folder. */
+  async saveAdapterState(name: string, folder: string): Promise<void> {
+    await this.#inTurn("saveAdapterState", () => saveAdapterState(folder, this.#adapters.one(name, "saveAdapterState")));
+  }
+
+  /** Puts such a state into an adapter of the same kind. */
+  async loadAdapterState(name: string, folder: string): Promise<void> {
+    await this.#inTurn("loadAdapterState", async () => {
+      const beforeWrite = (): void => this.#refuseWhileSampling("loadAdapterState", name);
+      await loadAdapterState(folder, this.#adapters.one(name, "loadAdapterState"), beforeWrite);
+      this.#changed(name, { moved: true });
     });
   }
 

@@ -1,7 +1,7 @@
 /**
  * A training state on disk, bitwise. The policy: `weights.safetensors` (what is trained), `moments.safetensors` and counters in
  * `state.json`. Each further adapter: `adapter-<name>.safetensors` and, if it is trained, `adapter-<name>.moments.safetensors`.
- * Format 1 (no `format` in state.json) has the policy alone.
+ * Format 1 (no `format` in state.json) has the policy alone. The state of a single adapter has a folder of its own, in format "adapter".
  */
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
@@ -33,6 +33,7 @@ const stateSchema = z.strictObject({
   adapters: z.record(z.string(), keptSchema).default({}),
 });
 type Stored = z.infer<typeof keptSchema>;
+const oneSchema = z.strictObject({ format: z.literal("adapter"), adapter: keptSchema });
 
 /** Hash of named tensors; equal hashes mean equal bits. */
 export function hashOf(tensors: Tensors): string {
@@ -59,6 +60,33 @@ export async function saveState(folder: string, { adapters, version }: SaveOptio
       await writeTensors(join(folder, `adapter-${name}.moments.safetensors`), momentsOf(adapter.trainer));
   }
   await writeFile(join(folder, "state.json"), `${JSON.stringify({ format: 2, updates: policy.updates, version, adapters: kept })}\n`);
+}
+
+/** One LoRA adapter and, if it is trained, its moments and update count, bitwise. */
+export async function saveAdapterState(folder: string, kept: Kept): Promise<void> {
+  const { stored } = described(kept);
+  await writeTensors(join(folder, "weights.safetensors"), kept.parameters);
+  if (kept.trainer !== undefined) await writeTensors(join(folder, "moments.safetensors"), momentsOf(kept.trainer));
+  await writeFile(join(folder, "state.json"), `${JSON.stringify({ format: "adapter", adapter: stored })}\n`);
+}
+
+/** Reads one adapter's state into the arrays of an adapter of the same kind. A state that does not fit changes nothing. */
+export async function loadAdapterState(folder: string, kept: Kept, beforeWrite: () => void): Promise<void> {
+  await boundary(RunError, `state ${folder}`, async () => {
+    const { adapter: stored } = await readJson(join(folder, "state.json"), oneSchema);
+    const { name, stored: own } = described(kept);
+    if (kindOf(stored) !== kindOf(own)) throw new RunError(expected(`state ${folder} adapter ${name}`, kindOf(own), kindOf(stored)));
+    const opened: WeightSource[] = [];
+    try {
+      const files = { weights: "weights.safetensors", moments: "moments.safetensors" };
+      const plan = await planned(name, { folder, files, shapes: shapesOf(kept.parameters), trained: own.trained, opened });
+      beforeWrite();
+      await readWeights(plan, kept.parameters);
+      if (kept.trainer !== undefined) await readMoments(plan, kept.trainer, stored.updates);
+    } finally {
+      for (const source of opened) await source.close();
+    }
+  });
 }
 
 function described({ name, parameters, lora, trainer }: Kept): { name: string; stored: Stored } {
@@ -88,10 +116,10 @@ interface LoadOptions {
 /** Reads a state back into the engine's own arrays; returns the policy version. A state that does not fit changes nothing. */
 export async function loadState(folder: string, { adapters, beforeWrite }: LoadOptions): Promise<PolicyVersion> {
   return boundary(RunError, `state ${folder}`, async () => {
-    const { updates, version, adapters: stored } = await readCounters(join(folder, "state.json"));
+    const { updates, version, adapters: stored } = await readJson(join(folder, "state.json"), stateSchema);
     const opened: WeightSource[] = [];
     const plan = (name: string, shapes: Shapes, trained: boolean): Promise<Plan> =>
-      planned(name, { folder, shapes, trained, opened });
+      planned(name, { folder, files: filesOf(name), shapes, trained, opened });
     try {
       const policy = await plan("policy", shapesOf(adapters.policy.trainable), true);
       checkAgainst(folder, adapters, stored);
@@ -114,8 +142,13 @@ export async function loadState(folder: string, { adapters, beforeWrite }: LoadO
   });
 }
 
-async function readCounters(path: string): Promise<z.infer<typeof stateSchema>> {
-  const parsed = stateSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
+const filesOf = (name: string): StateFiles =>
+  name === "policy"
+    ? { weights: "weights.safetensors", moments: "moments.safetensors" }
+    : { weights: `adapter-${name}.safetensors`, moments: `adapter-${name}.moments.safetensors` };
+
+async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T> {
+  const parsed = schema.safeParse(JSON.parse(await readFile(path, "utf8")));
   if (parsed.success) return parsed.data;
   const remedy = "it was written by another version of this package";
   throw new RunError(expected(path, "the counters of a training state", z.prettifyError(parsed.error).replaceAll("\n", " "), remedy));
@@ -133,23 +166,28 @@ interface Plan {
 
 const shapesOf = (tensors: Tensors): Shapes => new Map([...tensors].map(([name, { shape }]) => [name, shape]));
 
+interface StateFiles {
+  readonly weights: string;
+  readonly moments: string;
+}
+
 interface PlanOptions {
   readonly folder: string;
+  readonly files: StateFiles;
   readonly shapes: Shapes;
   readonly trained: boolean;
   /** To be closed by the caller. */
   readonly opened: WeightSource[];
 }
 
-async function planned(name: string, { folder, shapes, trained, opened }: PlanOptions): Promise<Plan> {
+async function planned(name: string, { folder, files, shapes, trained, opened }: PlanOptions): Promise<Plan> {
   const open = async (file: string): Promise<WeightSource> => {
     const source = await openSafetensors(join(folder, file));
     opened.push(source);
     return source;
   };
-  const own = name === "policy";
-  const weights = await open(own ? "weights.safetensors" : `adapter-${name}.safetensors`);
-  const moments = trained ? await open(own ? "moments.safetensors" : `adapter-${name}.moments.safetensors`) : undefined;
+  const weights = await open(files.weights);
+  const moments = trained ? await open(files.moments) : undefined;
   const check = (source: WeightSource, tensor: string, shape: readonly number[]): void => {
     const stored = source.tensors.get(tensor)?.shape;
     if (stored?.join() === shape.join()) return;
@@ -164,23 +202,25 @@ async function planned(name: string, { folder, shapes, trained, opened }: PlanOp
   return { name, shapes, weights, moments };
 }
 
+const kindOf = ({ lora, trained, scalarHead }: Omit<Stored, "updates">): string => {
+  const shape = lora === null ? "a copy of all weights" : `rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(" ")}`;
+  return `${shape}, ${scalarHead ? "with" : "without"} head, ${trained ? "trained" : "frozen"}`;
+};
+
 /** The state must have every trained adapter of the engine, of the same kind; what the engine lacks is made from the state. */
 function checkAgainst(folder: string, adapters: Adapters, stored: Readonly<Record<string, Stored>>): void {
-  const kind = ({ lora, trained, scalarHead }: Omit<Stored, "updates">): string => {
-    const shape = lora === null ? "a copy of all weights" : `rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(" ")}`;
-    return `${shape}, ${scalarHead ? "with" : "without"} head, ${trained ? "trained" : "frozen"}`;
-  };
   const where = `state ${folder}`;
   for (const { name, stored: own } of adapters.kept().map(described)) {
     const one = stored[name];
     if (one === undefined && own.trained)
       throw new RunError(expected(where, `adapter ${name}`, "none", "load the state before the adapter is added"));
-    if (one !== undefined && kind(one) !== kind(own)) throw new RunError(expected(`${where} adapter ${name}`, kind(own), kind(one)));
+    if (one !== undefined && kindOf(one) !== kindOf(own))
+      throw new RunError(expected(`${where} adapter ${name}`, kindOf(own), kindOf(one)));
   }
   const copy = Object.keys(stored).find((name) => (stored[name]!.lora === null) !== adapters.baseIsTrained);
   if (copy !== undefined) {
     const want = adapters.baseIsTrained ? "a copy of all weights" : "a LoRA adapter";
-    throw new RunError(expected(`${where} adapter ${copy}`, want, kind(stored[copy]!)));
+    throw new RunError(expected(`${where} adapter ${copy}`, want, kindOf(stored[copy]!)));
   }
   if (stored["reference"] !== undefined || adapters.canUnblendReference) return;
   const remedy = "open the engine anew and load it then";
