@@ -27,6 +27,7 @@ export interface Outcome {
   readonly judged: number;
   /** KL(policy || opened policy) a completion, nats a token, on held-out tasks; null where the policy is not trained. */
   readonly kl: number | null;
+  /** Of sampling and updates, without evaluations. */
   readonly seconds: number;
   /** Reward of each training step, [step, reward]; empty where nothing is sampled. */
   readonly rewards: readonly (readonly [number, number])[];
@@ -42,7 +43,6 @@ export async function runOne(name: string, seed: number): Promise<Outcome> {
   const rewardModel = name === "reward-model" || name === "process-reward-model";
   const judged = name === "process-grpo";
   if (judged) await runOne("process-reward-model", seed);
-  const started = performance.now();
   const config = {
     name: id,
     seed,
@@ -60,8 +60,10 @@ export async function runOne(name: string, seed: number): Promise<Outcome> {
     resume: existsSync(join(folder, id, "config.json")),
     ...(judged ? { attach: ({ engine }: { readonly engine: Engine }) => attachJudge(engine, judge) } : {}),
   });
-  const seconds = (performance.now() - started) / 1000;
   const { metrics } = await readRun(join(folder, id));
+  // A run that was there already took its time then.
+  const parts = ["seconds/rollout", "seconds/evidence", "seconds/update"];
+  const seconds = metrics.reduce((sum, row) => parts.reduce((own, part) => own + (row[part] ?? 0), sum), 0);
   const measure = rewardModel ? "heldout/accuracy" : "heldout/success";
   const heldout = metrics.flatMap((row) => (row[measure] === undefined ? [] : [[row.step, row[measure]] as const]));
   const rewards = metrics.flatMap((row) => (row["reward/mean"] === undefined ? [] : [[row.step, row["reward/mean"]] as const]));
