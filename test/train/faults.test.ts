@@ -30,8 +30,9 @@ async function runOf({ algorithm, steps, adapter = "full", prepare }: Given) {
   const changes = { model: { adapter, ...(adapter === "full" ? {} : { rank: 2, alpha: 4 }) }, rollout: { tasksPerStep: 2 } };
   const config = parseTrainConfig(lettersConfig(model, { ...changes, train: { steps, checkpointEvery: steps } }));
   await using run = await openRun({ folder: join(folder, "run"), config: configJson(config), plan: {}, resume: false });
-  const trained = config.model.adapter === "full" ? { type: "full" as const } : { type: "lora" as const, lora: loraOptions(config.model) };
-  await using policy = await openPolicy(model, { train: trained, reference: algorithm.needs?.includes("reference") ?? false });
+  const shape = config.model;
+  const train = shape.adapter === "full" ? { type: "full" as const } : { type: "lora" as const, lora: loraOptions(shape) };
+  await using policy = await openPolicy(model, { train, reference: algorithm.needs?.includes("reference") ?? false });
   attachModels(policy.engine, { config, algorithm, models: {} });
   await policy.engine.publish();
   prepare?.(policy);

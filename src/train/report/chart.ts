@@ -14,6 +14,8 @@ export interface Chart {
   readonly unit: "rate" | "number";
   /** What the horizontal axis counts or measures; "step" if left out. */
   readonly xName?: string;
+  /** Ends of the horizontal axis, for charts that are read side by side; default: those of the data. */
+  readonly xRange?: readonly [number, number];
   readonly series: readonly ChartSeries[];
 }
 
@@ -58,8 +60,8 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   const yTicks = ticks(bounds.low, bounds.high);
   const labels = tickLabels(yTicks);
   const left = 20 + Math.max(...labels.map((label) => label.length)) * ADVANCE;
-  const first = xs.reduce((a, b) => Math.min(a, b), Infinity);
-  const last = xs.reduce((a, b) => Math.max(a, b), -Infinity);
+  const first = chart.xRange?.[0] ?? xs.reduce((a, b) => Math.min(a, b), Infinity);
+  const last = chart.xRange?.[1] ?? xs.reduce((a, b) => Math.max(a, b), -Infinity);
   const [yLow, yHigh] = [yTicks[0] ?? 0, yTicks.at(-1) ?? 1];
   const axes: Axes = {
     left,
