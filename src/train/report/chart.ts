@@ -119,9 +119,11 @@ interface LegendPlace {
   readonly row: number;
 }
 
-/** Beside the title if there is room, otherwise in rows below it; one series named like its title needs none. */
+/** Beside the title if there is room, otherwise in rows below it; one series whose name its title says needs none. */
 function legendPlaces(chart: Chart, { width }: ChartFrame): { readonly places: readonly LegendPlace[]; readonly rows: number } {
-  if (chart.series.length < 2 && chart.series[0]?.form !== "measured") return { places: [], rows: 0 };
+  const [only, second] = chart.series;
+  const said = only === undefined || (only.form !== "measured" && chart.title.toLowerCase().includes(only.name.toLowerCase()));
+  if (said && second === undefined) return { places: [], rows: 0 };
   const entries = chart.series.map((series, index) => ({ series, index, wide: legendName(series).length * ADVANCE + 44 }));
   const total = entries.reduce((sum, { wide }) => sum + wide, 0);
   const beside = 30 + chart.title.length * 8.2 + total < width - RIGHT;

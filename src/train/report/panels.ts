@@ -98,7 +98,7 @@ const RUNNING: readonly PanelSpec[] = [
     title: "Sampler against trainer", unit: "number", keys: /^(samplerGap|ratioGap)$/,
     names: { samplerGap: "largest log-prob gap", ratioGap: "mean of |ratio − 1|" },
   },
-  { title: "KL to the policy that sampled (k3, nats a token)", unit: "number", keys: /^kl\/old$/ },
+  { title: "KL to the policy that sampled (k3)", unit: "number", keys: /^kl\/old$/, names: { "kl/old": "before the update" } },
   {
     title: "Learning rate", unit: "number", keys: /^(critic\/)?learningRate$/,
     names: { learningRate: "policy", "critic/learningRate": "critic" },
