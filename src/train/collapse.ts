@@ -14,7 +14,7 @@ export interface Health {
   readonly repetition: number;
   /** Mean sampled tokens of a completion. */
   readonly length: number;
-  /** Mean KL to the reference, nats a token. */
+  /** Mean KL to the reference by k1, nats a token. */
   readonly kl?: number;
 }
 

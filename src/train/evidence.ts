@@ -3,6 +3,7 @@ import { RewardError, expected } from "../errors.ts";
 import { isTruncated, sampledRow } from "../loop/batch/rows.ts";
 import type { Policy } from "../loop/rollout/episode.ts";
 import type { Algorithm, CreditContext, Engine, Evidence, Group, TokenValues, TrainRow, Trajectory } from "../types.ts";
+import { mean } from "./evaluate/evaluate.ts";
 
 /** A process reward model, or whatever else gives each turn of a trajectory a score; one list a trajectory, one number a turn. */
 export type TurnScorer = (
@@ -19,7 +20,7 @@ interface EvidenceOptions {
 
 interface StepEvidence {
   readonly of: (trajectory: Trajectory) => Evidence;
-  /** "kl/completion": mean over completions of the mean of k1 over their tokens, where there is a reference. */
+  /** Where there is a reference: "kl/completion" and "kl/completionK1", means over completions of the mean of k3 and of k1 over tokens. */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
@@ -122,17 +123,22 @@ async function scoreTurns(
   return scores;
 }
 
+/** k3 of a token is exp(reference - policy) - 1 - (reference - policy): at least 0 and without bias, as k1 = policy - reference is. */
 function klMetric(found: ReadonlyMap<Trajectory, Evidence>): Record<string, number> {
-  const means: number[] = [];
+  const [k1, k3] = [[] as number[], [] as number[]];
   for (const [trajectory, { reference, trainer }] of found) {
     if (reference === undefined) continue;
-    let [sum, count] = [0, 0];
+    let [first, third, count] = [0, 0, 0];
     trajectory.rows.forEach((row, i) => {
       const policy = trainer?.[i] ?? sampledRow(row).logprobs;
-      policy.forEach((logprob, t) => (sum += logprob - reference[i]![t]!));
+      policy.forEach((logprob, t) => {
+        const gap = logprob - reference[i]![t]!;
+        first += gap;
+        third += Math.expm1(-gap) + gap;
+      });
       count += policy.length;
     });
-    if (count > 0) means.push(sum / count);
+    if (count > 0) [k1, k3].forEach((means, i) => means.push([first, third][i]! / count));
   }
-  return means.length === 0 ? {} : { "kl/completion": means.reduce((a, b) => a + b, 0) / means.length };
+  return k1.length === 0 ? {} : { "kl/completion": mean(k3), "kl/completionK1": mean(k1) };
 }

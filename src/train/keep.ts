@@ -77,8 +77,9 @@ export class StepKeeper {
   /** Publishes the new weights (if there are any) and commits the step. */
   async keep({ step, tasks, rollouts, trajectories, update, unchanged, metrics, extra = {}, ends = false }: KeptStep): Promise<void> {
     const { config, policy, run, observer } = this.#context;
-    const broken = update === null ? undefined : brokenGradient(update);
-    this.#failures = broken === undefined ? 0 : this.#failures + 1;
+    const broken = update === null ? undefined : brokenUpdate(update);
+    const critic = Number.isNaN(metrics["critic/gradNorm"]) ? "the critic's loss or gradient is not finite" : undefined;
+    this.#failures = (broken ?? critic) === undefined ? 0 : this.#failures + 1;
     const skipped = update === null ? (unchanged ?? "no group has a gradient") : (broken ?? refusedStep(update));
     const version = skipped !== undefined ? policy.engine.version : await policy.engine.publish();
     const last = ends || step === config.train.steps;
@@ -94,12 +95,13 @@ export class StepKeeper {
     await run.commitStep({ entry, metrics, trajectories });
     observer.onStep?.(metrics);
     if (broken !== undefined) observer.onNote?.(`step ${step}: ${broken}; the weights were not changed`);
+    if (critic !== undefined) observer.onNote?.(`step ${step}: ${critic}; the critic was not changed`);
     if (this.#failures >= patience) {
       throw new PolicyError(
         expected(
           `the last ${patience} steps`,
-          "finite gradients",
-          broken!,
+          "finite losses and gradients",
+          (broken ?? critic)!,
           "lower optim.learningRate; the weights are those before these steps",
         ),
       );
@@ -156,10 +158,13 @@ function refusedStep({ trust }: UpdateResult): string | undefined {
   return trust.gradNorm === 0 ? "no group has a gradient" : "no step within the trust region improves the surrogate";
 }
 
-/** What was not finite, if no optimiser step of the update took effect. */
-function brokenGradient({ optim }: UpdateResult): string | undefined {
-  const first = optim[0];
-  return first?.type === "skipped" && optim.every(({ type }) => type === "skipped")
-    ? `the gradient of ${first.tensor} is ${String(first.value)}`
-    : undefined;
+/** What was not finite, loss or gradient, if no optimiser step of the update took effect. */
+function brokenUpdate({ first, optim, trust }: UpdateResult): string | undefined {
+  if (trust !== undefined) {
+    if (!Number.isFinite(first.loss)) return `the loss is ${first.loss}`;
+    return Number.isFinite(trust.gradNorm) ? undefined : `the gradient's norm is ${trust.gradNorm}`;
+  }
+  const one = optim[0];
+  if (one?.type !== "skipped" || optim.some(({ type }) => type !== "skipped")) return undefined;
+  return `${one.tensor === "loss" ? "the loss" : `the gradient of ${one.tensor}`} is ${one.value}`;
 }

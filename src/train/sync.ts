@@ -38,7 +38,7 @@ export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: E
     if (update !== null) moveReference(policy.engine, { config, step });
     clock.mark("update");
     const { groups, ...record } = recordOf(collected, credits);
-    const kl = evidence.metrics["kl/completion"];
+    const kl = evidence.metrics["kl/completionK1"];
     budget.add(groups);
     const { signals, health, ends: collapsed } = watch.observe({ step, groups, kl, evaluation: keeper.evaluation });
     const parts = [{ "tokens/sampled": budget.spent }, evidence.metrics, critic, update === null ? {} : updateMetrics(update)];

@@ -10,7 +10,7 @@ import { SignalDetector, signalOf, type SignalMeasures } from "./signal.ts";
 interface StepFacts {
   readonly step: number;
   readonly groups: readonly Group[];
-  /** Mean KL to the reference, where there is one. */
+  /** Mean of k1 to the reference, where there is one. */
   readonly kl: number | undefined;
   /** The last one. */
   readonly evaluation: Evaluation | undefined;

@@ -145,14 +145,14 @@ test("the adaptive controller moves by at most a fifth of the share of its horiz
   const { controller } = ppo({ klControl: "adaptive", klRewardCoef: 0.001 });
   expect(controller!.initial).toEqual({ klRewardCoef: 0.001 });
   const next = (kl: number | undefined, completions = 64): number =>
-    controller!.next({ klRewardCoef: 0.001 }, { metrics: kl === undefined ? {} : { "kl/completion": kl }, completions })["klRewardCoef"]!;
+    controller!.next({ klRewardCoef: 0.001 }, { metrics: kl === undefined ? {} : { "kl/completionK1": kl }, completions })["klRewardCoef"]!;
   expect(next(1) / 0.001).toBeCloseTo(1.00128, 10);
   expect(next(0) / 0.001).toBeCloseTo(1 - 0.00128, 10);
   expect(next(0.11) / 0.001).toBeCloseTo(1 + 0.1 * 0.0064, 10);
   expect(next(undefined)).toBe(0.001);
   const two = ppo({ klControl: "adaptive", entropyCoef: 0.01, entropyFloor: 1 }).controller!;
   expect(two.initial).toEqual({ entropyCoef: 0, klRewardCoef: 0.05 });
-  const moved = two.next(two.initial, { metrics: { entropy: 0.5, "kl/completion": 1 }, completions: 10_000 });
+  const moved = two.next(two.initial, { metrics: { entropy: 0.5, "kl/completionK1": 1 }, completions: 10_000 });
   expect(moved["entropyCoef"]).toBe(0.01);
   expect(moved["klRewardCoef"]).toBeCloseTo(0.06, 12);
 });
@@ -178,7 +178,7 @@ function behaviour(options: NonNullable<Parameters<typeof ppo>[0]>): string {
   const after = ({ end }: Trajectory): number => (end.type === "done" ? 0 : 0.7);
   const of = (trajectory: Trajectory) => ({ ...evidence.evidence(places.get(trajectory)!), valueAfter: after(trajectory) });
   const credits = credit([{ task: QUESTION, members }], { ...evidence, evidence: of })[0]!;
-  const step = { metrics: { "kl/completion": 0.11, entropy: 0.1 }, completions: 64 };
+  const step = { metrics: { "kl/completionK1": 0.11, entropy: 0.1 }, completions: 64 };
   const { settings: _, ...kept } = rest;
   return JSON.stringify([
     kept,

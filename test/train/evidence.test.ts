@@ -60,9 +60,13 @@ test("log-probs and values stand where their tokens stand; what was cut goes on 
   expect(evidence.of(ungraded)).toEqual({});
   // The trainer's log-probs stand for the policy, and a policy that was not trained is its own reference.
   expect(evidence.metrics["kl/completion"]).toBeCloseTo(0, 5);
+  expect(evidence.metrics["kl/completionK1"]).toBeCloseTo(0, 5);
   const plain = await gatherEvidence(groups, { policy, algorithm: { name: "own", needs: ["reference"] } });
   const gaps = [-1, -2, -3, -1, -1].map((logprob, i) => logprob - [...wanted[0]!, ...wanted[1]!][i]!);
-  expect(plain.metrics["kl/completion"]).toBeCloseTo(gaps.reduce((a, b) => a + b, 0) / 5, 3);
+  expect(plain.metrics["kl/completionK1"]).toBeCloseTo(gaps.reduce((a, b) => a + b, 0) / 5, 3);
+  // One completion, so the mean over tokens is the mean over completions; k3 = exp(-gap) - 1 + gap.
+  expect(plain.metrics["kl/completion"]).toBeCloseTo(gaps.reduce((sum, gap) => sum + Math.exp(-gap) - 1 + gap, 0) / 5, 3);
+  expect(plain.metrics["kl/completion"]).toBeGreaterThanOrEqual(0);
 });
 
 test("turn scores: one number a turn, or the fault is named", async () => {

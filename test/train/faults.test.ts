@@ -2,8 +2,12 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { grpo } from "../../src/algo/grpo.ts";
+import { ppo } from "../../src/algo/ppo.ts";
+import { trpo } from "../../src/algo/trpo.ts";
+import { loraOptions } from "../../src/compute/models/lora.ts";
 import * as o from "../../src/compute/tensor/ops.ts";
 import { openPolicy, type OpenedPolicy } from "../../src/compute/policy/open.ts";
+import { attachModels } from "../../src/train/attach.ts";
 import { configJson, parseTrainConfig } from "../../src/train/config.ts";
 import { readRun } from "../../src/train/record/read-run.ts";
 import { openRun } from "../../src/train/record/run-folder.ts";
@@ -15,16 +19,21 @@ import { temporaryFolder, writeTinyModel } from "../fakes/model-folders.ts";
 interface Given {
   readonly algorithm: Algorithm;
   readonly steps: number;
+  readonly adapter?: "full" | "lora";
   readonly prepare?: (policy: OpenedPolicy) => void;
 }
 
 /** A run of the toy with an algorithm of the test's own. */
-async function runOf({ algorithm, steps, prepare }: Given) {
+async function runOf({ algorithm, steps, adapter = "full", prepare }: Given) {
   const folder = await temporaryFolder();
   const model = await writeTinyModel(join(folder, "model"), "llama", { max_position_embeddings: 256 });
-  const config = parseTrainConfig(lettersConfig(model, { train: { steps, checkpointEvery: steps }, rollout: { tasksPerStep: 2 } }));
+  const changes = { model: { adapter, ...(adapter === "full" ? {} : { rank: 2, alpha: 4 }) }, rollout: { tasksPerStep: 2 } };
+  const config = parseTrainConfig(lettersConfig(model, { ...changes, train: { steps, checkpointEvery: steps } }));
   await using run = await openRun({ folder: join(folder, "run"), config: configJson(config), plan: {}, resume: false });
-  await using policy = await openPolicy(model, { train: { type: "full" } });
+  const shape = config.model;
+  const train = shape.adapter === "full" ? { type: "full" as const } : { type: "lora" as const, lora: loraOptions(shape) };
+  await using policy = await openPolicy(model, { train, reference: algorithm.needs?.includes("reference") ?? false });
+  attachModels(policy.engine, { config, algorithm, models: {} });
   await policy.engine.publish();
   prepare?.(policy);
   const before = policy.engine.weightsHash();
@@ -44,7 +53,7 @@ const broken: Loss = {
 
 test("a gradient that is no number changes nothing, is named, and the third in a row ends the run", async () => {
   const { failure, notes, unchanged, record, updates } = await runOf({ algorithm: { ...grpo(), loss: broken }, steps: 10 });
-  expect(String(failure)).toMatch(/^PolicyError: the last 3 steps: expected finite gradients, got the gradient of \S+ is NaN; lower/);
+  expect(String(failure)).toMatch(/^PolicyError: the last 3 steps: expected finite losses and gradients, got the gradient of \S+ is NaN;/);
   expect(String(failure)).toMatch(/; lower optim.learningRate; the weights are those before these steps$/);
   expect([unchanged, updates]).toEqual([true, 0]);
   expect(notes.map((note) => note.replace(/of \S+ is/, "of W is"))).toEqual(
@@ -54,6 +63,41 @@ test("a gradient that is no number changes nothing, is named, and the third in a
     [1, 2, 3].map(() => [0, "the gradient of W is NaN"]),
   );
   expect(record.metrics.map((row) => row["gradNorm"])).toEqual([NaN, NaN, NaN]);
+});
+
+const brokenCritic: Loss = {
+  key: "test/broken-critic",
+  build: (x) => ({ loss: o.add(o.sum(x.values), o.stopGradient(o.log(o.sub(o.sum(o.mul(x.values, 0)), 1)))), metrics: {} }),
+};
+
+/** The gradient is that of the mean log-prob, finite everywhere; the value is not a number. */
+const brokenValue: Loss = {
+  key: "test/broken-value",
+  build: (x) => ({ loss: o.add(o.sum(o.mul(x.logprobs, 1e-3)), o.stopGradient(o.sum(o.log(o.sub(x.logprobs, 1))))), metrics: {} }),
+};
+
+test("a loss that is no number changes nothing although its gradients are finite, and the third in a row ends the run", async () => {
+  const { failure, notes, unchanged, record, updates } = await runOf({ algorithm: { ...grpo(), loss: brokenValue }, steps: 10 });
+  expect(String(failure)).toMatch(/^PolicyError: the last 3 steps: expected finite losses and gradients, got the loss is NaN; lower/);
+  expect([unchanged, updates]).toEqual([true, 0]);
+  expect(notes).toEqual([1, 2, 3].map((step) => `step ${step}: the loss is NaN; the weights were not changed`));
+  expect(record.ledger.map(({ version, skipped }) => [version, skipped])).toEqual([1, 2, 3].map(() => [0, "the loss is NaN"]));
+});
+
+test("a trust region names a loss that is no number, and ends the run at the third", async () => {
+  const { failure, unchanged, record } = await runOf({ algorithm: { ...trpo(), loss: brokenValue }, steps: 10, adapter: "lora" });
+  expect(String(failure)).toMatch(/^PolicyError: the last 3 steps: expected finite losses and gradients, got the loss is NaN; lower/);
+  expect(unchanged).toBe(true);
+  expect(record.ledger.map(({ skipped }) => skipped)).toEqual([1, 2, 3].map(() => "the loss is NaN"));
+});
+
+test("a critic whose loss is no number is told of and not changed, and the third time in a row ends the run", async () => {
+  const algorithm = ppo();
+  const critic = { ...algorithm.critic!, loss: brokenCritic };
+  const { failure, notes } = await runOf({ algorithm: { ...algorithm, critic }, steps: 10, adapter: "lora" });
+  const what = "the critic's loss or gradient is not finite";
+  expect(String(failure)).toContain(`expected finite losses and gradients, got ${what}; lower`);
+  expect(notes.filter((note) => note.includes(what))).toEqual([1, 2, 3].map((step) => `step ${step}: ${what}; the critic was not changed`));
 });
 
 test("one broken step between good ones is passed over", async () => {

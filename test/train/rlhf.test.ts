@@ -107,7 +107,7 @@ test("three runs, each on the one before; interrupted in the second, it goes on 
   // The reference is the base that both were opened on: there is no distance at first, and some after two steps.
   const kl = metrics.flatMap((row) => row["kl/completion"] ?? []);
   expect(Math.abs(kl[0]!)).toBeLessThan(1e-5);
-  expect(kl[2]).not.toBe(0);
+  expect(kl[2]).toBeGreaterThan(0);
   // Critic (a copy of the first reward adapter), both reward adapters and the policy stand in one checkpoint.
   const checkpoint = join(result.policy.folder, "checkpoints", "step-000003");
   for (const adapter of ["critic", "reward-1", "reward-2"]) {

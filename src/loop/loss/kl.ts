@@ -23,13 +23,17 @@ export function klEstimate(logprobs: Tensor, reference: Tensor, estimator: KlEst
   }
 }
 
-/** coef x KL(policy || reference); with coef 0 it is reported and has no gradient. */
+/**
+ * coef x KL(policy || reference); with coef 0 it is reported and has no gradient. Reported are k3, which is never below 0, and k1,
+ * the unbiased mean log-ratio that may be; which of them is trained on changes nothing of that.
+ */
 export function klToReference(coef: number, estimator: KlEstimator): TokenPart {
   return {
     key: `kl-${coef}-${estimator}`,
     build: (x) => {
-      const kl = klEstimate(x.logprobs, x.field("reference"), estimator);
-      return { value: coef === 0 ? o.constant(0) : o.mul(kl, coef), measures: { "kl/reference": kl } };
+      const kl = (as: KlEstimator): Tensor => klEstimate(x.logprobs, x.field("reference"), as);
+      const value = coef === 0 ? o.constant(0) : o.mul(kl(estimator), coef);
+      return { value, measures: { "kl/reference": kl("k3"), "kl/referenceK1": kl("k1") } };
     },
   };
 }

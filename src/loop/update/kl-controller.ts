@@ -11,12 +11,12 @@ interface AdaptiveKl {
 
 const largestError = 0.2;
 
-/** klRewardCoef x= 1 + clip(kl / target - 1, -0.2, 0.2) x completions / horizon, with kl the step's "kl/completion". */
+/** klRewardCoef x= 1 + clip(kl / target - 1, -0.2, 0.2) x completions / horizon, with kl the step's "kl/completionK1". */
 export function adaptiveKl({ initial, target, horizon }: AdaptiveKl): Controller {
   return {
     initial: { klRewardCoef: initial },
     next: (coefficients, { metrics, completions }) => {
-      const [kl, coef] = [metrics["kl/completion"], coefficients["klRewardCoef"]];
+      const [kl, coef] = [metrics["kl/completionK1"], coefficients["klRewardCoef"]];
       if (kl === undefined || coef === undefined) return coefficients;
       const error = Math.min(largestError, Math.max(-largestError, kl / target - 1));
       return { ...coefficients, klRewardCoef: coef * (1 + (error * completions) / horizon) };

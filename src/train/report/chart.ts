@@ -14,6 +14,8 @@ export interface Chart {
   readonly unit: "rate" | "number";
   /** What the horizontal axis counts or measures; "step" if left out. */
   readonly xName?: string;
+  /** Ends of the horizontal axis, for charts that are read side by side; default: those of the data. */
+  readonly xRange?: readonly [number, number];
   readonly series: readonly ChartSeries[];
 }
 
@@ -58,8 +60,8 @@ export function chartBody(chart: Chart, frame: ChartFrame): string {
   const yTicks = ticks(bounds.low, bounds.high);
   const labels = tickLabels(yTicks);
   const left = 20 + Math.max(...labels.map((label) => label.length)) * ADVANCE;
-  const first = xs.reduce((a, b) => Math.min(a, b), Infinity);
-  const last = xs.reduce((a, b) => Math.max(a, b), -Infinity);
+  const first = chart.xRange?.[0] ?? xs.reduce((a, b) => Math.min(a, b), Infinity);
+  const last = chart.xRange?.[1] ?? xs.reduce((a, b) => Math.max(a, b), -Infinity);
   const [yLow, yHigh] = [yTicks[0] ?? 0, yTicks.at(-1) ?? 1];
   const axes: Axes = {
     left,
@@ -117,9 +119,11 @@ interface LegendPlace {
   readonly row: number;
 }
 
-/** Beside the title if there is room, otherwise in rows below it; one series named like its title needs none. */
+/** Beside the title if there is room, otherwise in rows below it; one series whose name its title says needs none. */
 function legendPlaces(chart: Chart, { width }: ChartFrame): { readonly places: readonly LegendPlace[]; readonly rows: number } {
-  if (chart.series.length < 2 && chart.series[0]?.form !== "measured") return { places: [], rows: 0 };
+  const [only, second] = chart.series;
+  const said = only === undefined || (only.form !== "measured" && chart.title.toLowerCase().includes(only.name.toLowerCase()));
+  if (said && second === undefined) return { places: [], rows: 0 };
   const entries = chart.series.map((series, index) => ({ series, index, wide: legendName(series).length * ADVANCE + 44 }));
   const total = entries.reduce((sum, { wide }) => sum + wide, 0);
   const beside = 30 + chart.title.length * 8.2 + total < width - RIGHT;

@@ -18,12 +18,17 @@ const WIDTH = 1200;
 const CELL_HEIGHT = 300;
 const HEAD = 72;
 const GAP = 16;
+/** Height of a line of notes, and the characters that surely fit into it. */
+const LINE = 18;
+const LINE_LENGTH = 180;
 
-/** Two charts a row, 1200 px wide. */
-export function figureSvg(title: string, subtitle: string, charts: readonly Chart[]): string {
+/** Two charts a row, 1200 px wide; `notes` stand below them. */
+export function figureSvg(title: string, subtitle: string, charts: readonly Chart[], notes: readonly string[] = []): string {
   const cell = (WIDTH - 3 * GAP) / 2;
   const rows = Math.max(1, Math.ceil(charts.length / 2));
-  const height = HEAD + rows * (CELL_HEIGHT + GAP);
+  const below = notes.flatMap((note) => wrapped(note));
+  const end = HEAD + rows * (CELL_HEIGHT + GAP);
+  const height = end + (below.length === 0 ? 0 : below.length * LINE + GAP);
   const cells = charts.map((chart, i) => {
     const alone = i === charts.length - 1 && i % 2 === 0;
     const width = alone ? WIDTH - 2 * GAP : cell;
@@ -36,9 +41,20 @@ export function figureSvg(title: string, subtitle: string, charts: readonly Char
     text({ x: GAP + 4, y: 36, size: 24, weight: 700, fill: LIGHT.ink }, title),
     text({ x: GAP + 4, y: 58, size: 14, fill: LIGHT.muted }, subtitle),
     ...cells,
+    ...below.map((line, i) => text({ x: GAP + 4, y: end + 14 + i * LINE, fill: LIGHT.muted }, line)),
   ];
   const attributes = { xmlns: "http://www.w3.org/2000/svg", width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, "font-family": FONT };
   return element("svg", attributes, `\n${content.join("\n")}\n`);
+}
+
+function wrapped(note: string): string[] {
+  const lines: string[] = [];
+  for (const word of note.split(" ")) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + word.length < LINE_LENGTH) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(line === undefined ? word : `    ${word}`);
+  }
+  return lines;
 }
 
 /** The WebAssembly module refuses a second start in one process. */

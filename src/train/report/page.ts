@@ -1,8 +1,10 @@
 /** The report as one HTML file: no script, no request to anywhere, light and dark by the reader's setting. */
 import type { JsonObject } from "../../types.ts";
+import type { MetricColumns } from "../record/metrics.ts";
 import type { RolloutRecord } from "../record/trajectory-codec.ts";
 import { type Chart, type Palette, chartSvg } from "./chart.ts";
 import { LIGHT } from "./figure.ts";
+import type { Panels } from "./panels.ts";
 import { escapeXml } from "./svg.ts";
 import { type ContextToken, type Decode, type SampledToken, finishText, rowTokens, signed } from "./token-text.ts";
 
@@ -11,7 +13,8 @@ interface PageParts {
   readonly subtitle: string;
   /** Sentences of the result, most important first. */
   readonly findings: readonly string[];
-  readonly charts: readonly Chart[];
+  readonly panels: Panels;
+  readonly metrics: MetricColumns;
   readonly config: JsonObject;
   readonly plan: JsonObject;
   readonly rollouts: readonly { readonly heading: string; readonly record: RolloutRecord }[];
@@ -48,13 +51,19 @@ h1 { margin: 0; font-size: 26px } h2 { margin: 36px 0 12px; font-size: 19px } .m
 summary { cursor: pointer; font-weight: 600 }
 pre { overflow-x: auto; font: 13px/1.5 ui-monospace, monospace }
 details { padding: 10px 16px; margin-bottom: 12px }
+.note { margin: 6px 0; font-size: 13px } table { border-collapse: collapse; margin-top: 10px; font-size: 13px }
+td, th { padding: 2px 14px 2px 0; text-align: right; font-variant-numeric: tabular-nums }
+td:first-child, th:first-child { text-align: left }
+small { color: var(--muted) }
 .key span { color: var(--ink); padding: 1px 6px; border-radius: 3px; margin-right: 8px }
 `;
 
 /** The whole document. */
 export function reportPage(parts: PageParts): string {
   const frame = { width: 600, height: 300, palette: VARIABLES };
-  const figures = parts.charts.map((chart) => `<figure class="card" style="margin:0">${chartSvg(chart, frame)}</figure>`);
+  const { result, running, notes } = parts.panels;
+  const figures = (charts: readonly Chart[]): string =>
+    charts.map((chart) => `<figure class="card" style="margin:0">${chartSvg(chart, frame)}</figure>`).join("\n");
   const largest = Math.max(
     ...parts.rollouts.flatMap(({ record }) => record.credit?.advantages.flatMap((row) => [...row].map(Math.abs)) ?? []),
     1e-12,
@@ -73,8 +82,11 @@ export function reportPage(parts: PageParts): string {
 <div class="muted">${escapeXml(parts.subtitle)}</div>
 <ul class="findings">${parts.findings.map((finding) => `<li>${escapeXml(finding)}</li>`).join("")}</ul>
 <div class="charts">
-${figures.join("\n")}
+${figures(result)}
 </div>
+${running.length === 0 ? "" : `<h2>How it ran</h2>\n<div class="charts">\n${figures(running)}\n</div>`}
+${notes.map((note) => `<p class="muted note">${escapeXml(note)}</p>`).join("\n")}
+${measuresTable(parts.metrics)}
 ${rolloutSection(parts, largest)}
 <h2>Configuration and plan</h2>
 ${jsonDetails("Configuration", parts.config)}
@@ -82,6 +94,25 @@ ${jsonDetails("Plan", parts.plan)}
 </body>
 </html>
 `;
+}
+
+/** Every measure, also those that are not drawn. */
+function measuresTable({ steps, columns }: MetricColumns): string {
+  const rows = [...columns].map(([key, values]) => {
+    const known = values.flatMap((value, i) => (value === undefined ? [] : [{ value, step: steps[i]! }]));
+    const finite = known.map(({ value }) => value).filter(Number.isFinite);
+    const ends = [known[0], known.at(-1)].map((end) => (end === undefined ? "" : `${shown(end.value)} <small>(${end.step})</small>`));
+    const [least, greatest] = [finite.reduce((a, b) => Math.min(a, b), Infinity), finite.reduce((a, b) => Math.max(a, b), -Infinity)];
+    const bounds = finite.length === 0 ? ["", ""] : [least, greatest].map(shown);
+    return `<tr><td>${escapeXml(key)}</td>${[...ends, ...bounds].map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
+  });
+  const head = ["measure", "first (step)", "last (step)", "least", "greatest"].map((name) => `<th>${name}</th>`).join("");
+  return `<details class="card"><summary>All measures</summary><table><tr>${head}</tr>\n${rows.join("\n")}</table></details>`;
+}
+
+/** Four digits. */
+function shown(value: number): string {
+  return String(Number.isFinite(value) ? Number(value.toPrecision(4)) : value).replace("-", "−");
 }
 
 function jsonDetails(title: string, value: JsonObject): string {

@@ -59,13 +59,22 @@ export function thin<T>(points: readonly T[], count: number): T[] {
   return stride <= 1 ? [...points] : points.filter((_, i) => i % stride === 0 || i === points.length - 1);
 }
 
-/** [low, high] of the y axis. Rates get 0 to 1 if they use much of it; others their own range with a little room. */
+/** Rates that float32 sums put together may pass 1 by this. */
+const rounding = 1e-5;
+
+/**
+ * [low, high] of the y axis. Rates get 0 to 1 if they use much of it; others their own range with a little room, and not so little
+ * that a change of a few per cent looks like a fall.
+ */
 export function range(values: readonly number[], unit: "rate" | "number"): { readonly low: number; readonly high: number } {
   const known = values.filter(Number.isFinite);
   if (known.length === 0) return { low: 0, high: 1 };
   const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
-  if (unit === "rate" && low >= 0 && high <= 1 && high - low > 0.3) return { low: 0, high: 1 };
-  const room = high > low ? 0.05 * (high - low) : Math.max(Math.abs(high) * 0.1, 1e-6);
+  const isRate = unit === "rate" && low >= 0 && high <= 1 + rounding;
+  if (isRate && high - low > 0.3 && high > 0.6) return { low: 0, high: 1 };
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  const room = high > low ? Math.max(0.05 * (high - low), (0.05 * size - (high - low)) / 2) : Math.max(size * 0.1, 1e-6);
+  if (isRate) return { low: Math.max(0, low - room), high: Math.min(1, high + room) };
   // Zero is a floor for what cannot be negative.
   return { low: low >= 0 ? Math.max(0, low - room) : low - room, high: high + room };
 }

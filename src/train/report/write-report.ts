@@ -1,7 +1,7 @@
 /** `report/` of a run: curves.svg, curves.png and a self-contained index.html. */
 import { writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { pairedBootstrap, wilson } from "../evaluate/statistics.ts";
+import { type Interval, pairedBootstrap, pairedRates, wilson } from "../evaluate/statistics.ts";
 import { makeFolder } from "../record/files.ts";
 import { toColumns } from "../record/metrics.ts";
 import { type RunRecord, readRun, readTrajectories, trajectorySteps } from "../record/read-run.ts";
@@ -23,14 +23,15 @@ interface Report {
 /** Reads a run (also while it trains) and writes its report; paths are returned. */
 export async function writeReport(folder: string, options: { readonly decode: Decode }): Promise<Report> {
   const run = await readRun(folder);
-  const columns = toColumns(run.metrics);
-  const charts = panels(columns);
+  const metrics = toColumns(run.metrics);
+  const drawn = panels(metrics);
   const success = firstAndLast(run, HELD_OUT);
   const findings = [...successFinding(run, success), ...(await pairedFinding(run)), ...skippedFinding(run)];
   const title = typeof run.config.name === "string" ? run.config.name : basename(folder);
   const rolloutCount = run.ledger.reduce((sum, { rollouts }) => sum + rollouts.length, 0);
-  const subtitle = `${run.ledger.length} steps · policy version ${run.ledger.at(-1)?.version ?? 0} · ${rolloutCount} rollouts`;
-  const svg = figureSvg(title, [subtitle, ...findings.slice(0, 1)].join(" · "), charts);
+  const counted = rolloutCount === 0 ? "" : ` · ${rolloutCount} rollouts`;
+  const subtitle = `${run.ledger.length} steps · policy version ${run.ledger.at(-1)?.version ?? 0}${counted}`;
+  const svg = figureSvg(title, [subtitle, ...findings.slice(0, 1)].join(" · "), drawn.result, drawn.notes);
   const home = join(folder, "report");
   await makeFolder(home);
   const paths = { html: join(home, "index.html"), svg: join(home, "curves.svg"), png: join(home, "curves.png") };
@@ -39,7 +40,7 @@ export async function writeReport(folder: string, options: { readonly decode: De
   await writeFile(paths.png, await svgToPng(svg));
   await writeFile(
     paths.html,
-    reportPage({ title, subtitle, findings, charts, config: run.config, plan: run.plan, rollouts, decode: options.decode }),
+    reportPage({ title, subtitle, findings, panels: drawn, metrics, config: run.config, plan: run.plan, rollouts, decode: options.decode }),
   );
   return { ...paths, success, findings };
 }
@@ -71,10 +72,22 @@ async function pairedFinding(run: RunRecord): Promise<string[]> {
   const shared = [...before.keys()].filter((task) => after.has(task));
   if (shared.length < 2) return [];
   const scores = (from: ReadonlyMap<string, number>): number[] => shared.map((task) => from.get(task) ?? 0);
-  const { difference, interval } = pairedBootstrap(scores(before), scores(after));
+  const { difference, interval, method } = pairedDifference(scores(before), scores(after));
   const number = (value: number): string => (value < 0 ? `−${(-value).toFixed(3)}` : `+${value.toFixed(3)}`);
-  const bounds = `95 % bootstrap interval ${number(interval.low)} – ${number(interval.high)}`;
+  const alike = interval.low === interval.high;
+  const bounds = alike ? "the same for each, so no interval" : `95 % ${method} ${number(interval.low)} – ${number(interval.high)}`;
   return [`paired difference of the held-out score ${number(difference)} (${bounds}, ${shared.length} tasks)`];
+}
+
+/**
+ * Scores of 0 and 1 are successes, whose interval is never empty; a bootstrap of tasks that all moved alike has no width, at any number
+ * of tasks. It is for graded scores.
+ */
+function pairedDifference(before: readonly number[], after: readonly number[]): { difference: number; interval: Interval; method: string } {
+  const isRate = [...before, ...after].every((score) => score === 0 || score === 1);
+  if (!isRate) return { ...pairedBootstrap(before, after), method: "bootstrap interval" };
+  const right = (scores: readonly number[]): boolean[] => scores.map((score) => score === 1);
+  return { ...pairedRates(right(before), right(after)), method: "interval" };
 }
 
 /** Mean score of each task's graded samples. */

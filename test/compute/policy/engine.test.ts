@@ -80,7 +80,7 @@ for (const train of ["fresh-lora", "stored-lora", "full"] as const) {
     const loss = grpo({ klCoef: 0.1 }).loss;
     const result = await engine.forwardBackward({ units, scalars: { tokens: 16 } }, loss);
     expect(result.logprobs.flat()).toEqual(old);
-    expect(result.metrics).toEqual({ clipFraction: 0, ratioGap: 0, "kl/old": 0, "kl/reference": 0 });
+    expect(result.metrics).toEqual({ clipFraction: 0, ratioGap: 0, "kl/old": 0, "kl/reference": 0, "kl/referenceK1": 0 });
     await engine.optimStep(adamw);
     await engine.publish();
     expect(await engine.logprobs(flat, { adapter: "reference" })).toEqual(reference);

@@ -70,7 +70,9 @@ test.each<[KlEstimator, number, number]>([["k1", 1, -1], ["k2", 0.5, 0.5], ["k3"
     const of = async (policy: number, reference: number): Promise<number> => {
       const fields = { old: [policy], advantage: [0], weight: [1], reference: [reference] };
       const { loss, metrics } = await runLoss(withKl(estimator), { logprobs: [policy], fields });
-      expect(metrics["kl/reference"]).toBeCloseTo(loss, 6);
+      // Reported are k3 and k1 of d = policy - reference, whichever is trained on.
+      expect(metrics["kl/reference"]).toBeCloseTo(policy > reference ? 0.367879 : 0.718282, 5);
+      expect(metrics["kl/referenceK1"]).toBeCloseTo(policy - reference, 6);
       return loss;
     };
     expect(await of(-1, -2)).toBeCloseTo(right, 5);

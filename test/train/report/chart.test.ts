@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chartSvg } from "../../../src/train/report/chart.ts";
+import { type Chart, chartSvg } from "../../../src/train/report/chart.ts";
 import { escapeXml } from "../../../src/train/report/svg.ts";
 import { LIGHT, figureSvg, svgToPng } from "../../../src/train/report/figure.ts";
 import { panels } from "../../../src/train/report/panels.ts";
@@ -23,6 +23,11 @@ test("rates fill 0 to 1, numbers their own range, and zero is a floor for what i
   expect(range([0.1, 0.9], "rate")).toEqual({ low: 0, high: 1 });
   expect(range([0.5, 0.5], "number")).toEqual({ low: expect.closeTo(0.45), high: 0.55 });
   expect(range([0, 10, Number.NaN], "number")).toEqual({ low: 0, high: 10.5 });
+  // Small rates have their own range; a sum of float32 parts may pass 1; 100 to 101 is a change of 1 %, drawn on 5 % of 101.
+  expect(range([0.02, 0.5], "rate")).toEqual({ low: 0, high: expect.closeTo(0.524) });
+  expect(range([0, 1.0000002], "rate")).toEqual({ low: 0, high: 1 });
+  expect(range([0.96, 1], "rate")).toEqual({ low: expect.closeTo(0.955), high: 1 });
+  expect(range([100, 101], "number")).toEqual({ low: expect.closeTo(97.975), high: expect.closeTo(103.025) });
   expect(range([-10, 10], "number")).toEqual({ low: -11, high: 11 });
   expect(range([Number.NaN], "number")).toEqual({ low: 0, high: 1 });
 });
@@ -47,20 +52,63 @@ test("smoothing keeps a constant and the middle of a line; few points stay, and 
   expect(thin([0, 1, 2, 3, 4, 5], 2)).toEqual([0, 3, 5]);
 });
 
+const titles = (charts: readonly Chart[]): unknown[] =>
+  charts.map(({ title, series }) => [title, series.map(({ name }) => name)]);
+
 test("every metric is drawn once, held-out success with its Wilson interval", () => {
   const rows = [
     { step: 0, "heldout/success": 0.5, "heldout/tasks": 10 },
     { step: 1, "reward/mean": 0.2, kl: 0.1, loss: Number.NaN, "wind/north": 3, "wind/south": 4, fracZeroStd: 0.5 },
+    { step: 1, "kl/old": 1e-9, speed: 7 },
   ];
-  const charts = panels(toColumns(rows));
-  expect(charts.map((chart) => [chart.title, chart.series.map((series) => series.name)])).toEqual([
+  const { result, running } = panels(toColumns(rows));
+  expect(titles([...result, ...running])).toEqual([
     ["Reward and held-out success", ["held-out success", "reward (train)"]],
-    ["KL to the reference", ["kl"]],
-    ["Loss", ["loss"]],
-    ["Groups without signal", ["fracZeroStd"]],
-    ["wind", ["wind/north", "wind/south"]],
+    ["Loss", ["loss (train)"]],
+    ["KL to the reference (nats a token)", ["kl"]],
+    ["Groups and rollouts without signal", ["groups of equal rewards"]],
+    ["wind", ["north", "south"]],
+    ["Other measures", ["speed"]],
+    ["KL to the policy that sampled (k3)", ["before the update"]],
   ]);
-  expect(charts[0]?.series[0]?.points).toEqual([{ x: 0, y: 0.5, low: expect.closeTo(0.2366, 4), high: expect.closeTo(0.7634, 4) }]);
+  expect(result[0]?.series[0]?.points).toEqual([{ x: 0, y: 0.5, low: expect.closeTo(0.2366, 4), high: expect.closeTo(0.7634, 4) }]);
+});
+
+test("what stood still is named and not drawn, except the reward; a twin is drawn once; six lines are the most of a chart", () => {
+  const parts = Object.fromEntries(["a", "b", "c", "d", "e", "f", "g"].map((name, i) => [`reward/${name}`, i + 1]));
+  const rows = [1, 2].map((step) => ({
+    step, "reward/mean": 0, truncated: 0, learningRate: 5e-4, "length/mean": step, "length/finished": step, gradNorm: Number.NaN,
+    ...Object.fromEntries(Object.entries(parts).map(([key, value]) => [key, value * step])),
+  }));
+  const { result, running, notes } = panels(toColumns(rows));
+  expect(titles([...result, ...running])).toEqual([
+    ["Reward and held-out success", ["reward (train)"]],
+    ["Reward parts", ["a", "b", "c", "d", "e", "f"]],
+    ["Sampled tokens of a rollout", ["mean"]],
+    ["Gradient norm", ["policy"]],
+  ]);
+  expect(notes).toEqual([
+    "Not drawn, 0 throughout: truncated",
+    "Not drawn, the same throughout: learningRate 0.0005",
+    "Not drawn, equal to another line: length/finished (as length/mean)",
+    "In the page's table only: reward/g",
+  ]);
+  expect(result.every(({ xRange }) => xRange?.[0] === 1 && xRange[1] === 2)).toBe(true);
+});
+
+test("an accuracy is drawn in its interval, and the bounds are no lines of their own", () => {
+  const heldout = { "heldout/accuracy": 1, "heldout/accuracyLow": 0.8, "heldout/accuracyHigh": 1, "heldout/examples": 16 };
+  const { result } = panels(toColumns([{ step: 0, ...heldout }]));
+  expect(titles(result)).toEqual([["Preferences ranked rightly", ["held out"]]]);
+  expect(result[0]?.series[0]?.points).toEqual([{ x: 0, y: 1, low: 0.8, high: 1 }]);
+});
+
+test("notes stand below the charts, long ones on several lines", () => {
+  const svg = figureSvg("run", "", [], [`0 throughout: ${"measure, ".repeat(40)}`]);
+  const below = [...svg.matchAll(/<text[^>]*y="(\d+)"[^>]*font-size="12"[^>]*>([^<]*)</g)].map(([, y, line]) => [Number(y), line!.length]);
+  // 374 characters in lines of at most 180, the first one 14 below the cards (72 + 300 + 16).
+  expect(below.map(([y]) => y)).toEqual([402, 420, 438]);
+  expect(below.every(([, length]) => length! <= 180 + 4)).toBe(true);
 });
 
 test("a point is drawn where its axes say", () => {

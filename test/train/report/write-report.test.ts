@@ -40,14 +40,48 @@ test("the report states the result with its intervals and shows the rollouts", a
   expect(report.success).toEqual({ before: 0.2, after: 0.9 });
   // Wilson interval of 9 of 10: 0.5958 to 0.9821
   expect(report.findings[0]).toBe("held-out success from 20.0 % to 90.0 % (95 % interval 59.6 % – 98.2 %, 10 tasks)");
-  expect(report.findings[1]).toMatch(
-    /^paired difference of the held-out score \+0\.700 \(95 % bootstrap interval \+0\.400 – \+[01]\.\d{3}, 10 tasks\)$/,
-  );
+  // 7 gained, none lost, 10 tasks, half a task added to each cell: 7/12 +- 1.96 sqrt(8 - 49/12) / 12 = 0.5833 +- 0.3233
+  expect(report.findings[1]).toBe("paired difference of the held-out score +0.700 (95 % interval +0.260 – +0.907, 10 tasks)");
   expect(report.findings[2]).toBe("1 of 2 steps changed no weights (most often: non-finite gradient, 1)");
   const html = readFileSync(report.html, "utf8");
   expect(html.match(/<div class="card rollout">/g)?.length).toBe(4);
   expect(html.indexOf("42 is right")).toBeLessThan(html.indexOf("42 was expected"));
   expect(html).toContain("advantage +0.50 · policy v3");
+});
+
+test("a success that is the same before and after has an interval all the same", async () => {
+  const folder = join(mkdtempSync(join(tmpdir(), "flywheel-report-")), "sure");
+  await using run = await openRun({ folder, config: { name: "sure" }, plan: { steps: 1 }, resume: false });
+  const all = (step: number, score: number): string[] =>
+    Array.from({ length: 8 }, (_, i) => {
+      const { trajectory, verdict } = fakeScored(`e${step}-${i}`, score);
+      return encodeRollout({ trajectory: { ...trajectory, task: { ...trajectory.task, id: `test-${i}` } }, verdict }, null);
+    });
+  await run.recordEvaluation({ step: 0, "heldout/success": 1, "heldout/tasks": 8 }, all(0, 1));
+  const entry = { step: 1, tasks: [], rollouts: [], version: 1 };
+  await run.commitStep({ entry, metrics: { step: 1, "reward/mean": 1 }, trajectories: [] });
+  await run.recordEvaluation({ step: 1, "heldout/success": 1, "heldout/tasks": 8 }, all(1, 1));
+  const { findings } = await writeReport(folder, { decode });
+  // Wilson, 8 of 8: 1 / (1 + 3.8415 / 8) = 0.676. The pair: 0 +- 1.96 sqrt(1) / 10.
+  expect(findings).toEqual([
+    "held-out success from 100.0 % to 100.0 % (95 % interval 67.6 % – 100.0 %, 8 tasks)",
+    "paired difference of the held-out score +0.000 (95 % interval −0.196 – +0.196, 8 tasks)",
+  ]);
+});
+
+test("graded scores that all move alike have no bootstrap interval, and that is said", async () => {
+  const folder = join(mkdtempSync(join(tmpdir(), "flywheel-report-")), "graded");
+  await using run = await openRun({ folder, config: { name: "graded" }, plan: { steps: 1 }, resume: false });
+  const all = (step: number, score: number): string[] =>
+    ["a", "b"].map((id) => {
+      const { trajectory, verdict } = fakeScored(`e${step}-${id}`, score);
+      return encodeRollout({ trajectory: { ...trajectory, task: { ...trajectory.task, id } }, verdict }, null);
+    });
+  await run.recordEvaluation({ step: 0, "heldout/score": 0.25 }, all(0, 0.25));
+  await run.commitStep({ entry: { step: 1, tasks: [], rollouts: [], version: 1 }, metrics: { step: 1 }, trajectories: [] });
+  await run.recordEvaluation({ step: 1, "heldout/score": 0.75 }, all(1, 0.75));
+  const { findings } = await writeReport(folder, { decode });
+  expect(findings).toEqual(["paired difference of the held-out score +0.500 (the same for each, so no interval, 2 tasks)"]);
 });
 
 test("the page asks nothing of any other place, and model text stays text", async () => {
