@@ -4,7 +4,7 @@ import { basename, dirname, resolve } from "node:path";
 import { ConfigError, expected } from "../errors.ts";
 import type { GgufWriteType } from "../compute/models/files/gguf.ts";
 import { openModelFiles } from "../compute/models/files/model-folder.ts";
-import { familyOf } from "../compute/models/parameters.ts";
+import { readArchitecture } from "../compute/models/parameters.ts";
 import { writers, type ExportFormat } from "./export-formats.ts";
 import { temporaryName } from "./record/files.ts";
 import { isRunFolder, openTrained, type TrainedOptions, type TrainedWeights } from "./trained.ts";
@@ -58,8 +58,7 @@ export async function exportModel(source: string, options: ExportOptions): Promi
   }
   const files = await openModelFiles(trained?.base ?? source, options.cacheDir === undefined ? {} : { cacheDir: options.cacheDir });
   try {
-    const family = familyOf(files.config);
-    const made = { files, family, architecture: family.read(files.config), trained, type, signal: options.signal };
+    const made = { files, ...readArchitecture(files), trained, type, signal: options.signal };
     const base = trained?.base ?? source;
     const parameters = await placed(to, (path) => writers[format](path, { ...made, base }), options.signal);
     return { path: to, format, type, bytes: await sizeOf(to), parameters, model: files.name, checkpoint: trained?.checkpoint };

@@ -132,7 +132,7 @@ test("weights that end too early, and the next attempt with whole ones", { timeo
   const again = await runFlywheel(["train", made.config], { cwd: made.cwd });
   expect(again.code).toBe(1);
   expect(again.err).toMatch(
-    /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; use --resume or another --name\n$/,
+    /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; resume it, or use another name\n$/,
   );
   expect(await readRun(join(made.cwd, "runs", "run"))).toEqual(before);
 });
@@ -151,5 +151,5 @@ test("a folder that holds something else is left alone", async () => {
   writeFileSync(join(folder, "thesis.txt"), "years of work");
   const { code, err } = await runFlywheel(["train", made.config], { cwd: made.cwd });
   expect([code, readdirSync(folder)]).toEqual([1, ["thesis.txt"]]);
-  expect(err).toMatch(/error: run folder \S+: expected an empty or new folder, got other files \(thesis.txt\); use another --name\n$/);
+  expect(err).toMatch(/error: run folder \S+: expected an empty or new folder, got other files \(thesis.txt\); use another name\n$/);
 });

@@ -71,7 +71,7 @@ test("a taken folder is refused, with its number of steps and the remedy", async
   await trainTo(run, 3);
   await run.close();
   await expect(open(folder)).rejects.toThrow(
-    `run folder ${folder}: expected an empty or new folder, got a run of 3 steps; use --resume or another --name`,
+    `run folder ${folder}: expected an empty or new folder, got a run of 3 steps; resume it, or use another name`,
   );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
@@ -99,7 +99,7 @@ test("resume with an input file of another content names the file", async () => 
   await (await openRun({ folder, config, plan, inputs, resume: true })).close();
   await expect(openRun({ folder, config, plan, inputs: { ...inputs, "train.jsonl": "fedcba9876543210" }, resume: true })).rejects.toThrow(
     `run folder ${folder}: expected train.jsonl as it was when the run began (SHA-256 0123456789ab…), ` +
-      "got another content (fedcba987654…); restore the file or use another --name",
+      "got another content (fedcba987654…); restore the file, or use another name",
   );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });

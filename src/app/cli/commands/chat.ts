@@ -46,7 +46,7 @@ async function openChatPolicy(model: string, adapter: string | undefined, servic
   const base = pathFrom(cwd, model);
   const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cacheOption(environment), base });
   const { trainedOn } = policy.trained;
-  if (pathFrom(cwd, trainedOn) !== base) stderr.write(`note: ${adapter} was trained on ${trainedOn}; its weights fit ${model}, too\n`);
+  if (pathFrom(cwd, trainedOn) !== base) stderr.write(`note: ${adapter} was trained on ${visible(trainedOn)}; its weights fit ${model}, too\n`);
   return policy;
 }
 
@@ -55,7 +55,7 @@ async function talk(conversation: Conversation, policy: OpenedPolicy, services: 
   const { stdin, stdout, stderr, environment } = services;
   const paint = painter(wantsColour(stderr, environment));
   const { model, parameters, contextLength } = policy.engine.info;
-  stderr.write(`${paint(model, "bold")}  ${(parameters / 1e6).toFixed(1)} M parameters, context ${contextLength}\n`);
+  stderr.write(`${paint(visible(model), "bold")}  ${(parameters / 1e6).toFixed(1)} M parameters, context ${contextLength}\n`);
   stderr.write(`${paint("/reset begins again, /exit or Ctrl-D leaves, Ctrl-C stops an answer", "dim")}\n`);
   const reader = createInterface({ input: stdin, ...("on" in stdout ? { output: stdout as unknown as NodeJS.WritableStream } : {}) });
   const leave = (): void => reader.close();
@@ -87,7 +87,7 @@ async function talk(conversation: Conversation, policy: OpenedPolicy, services: 
 /** A stopped answer or a conversation that is too long ends the turn, not the chat. */
 function recover(cause: unknown, { stderr, signal }: CliServices): void {
   if (signal.aborted || !(cause instanceof FlywheelError || cause instanceof Interrupted)) throw cause;
-  stderr.write(cause instanceof Interrupted ? "\n(stopped; that turn is forgotten)\n" : `${cause.message} (/reset)\n`);
+  stderr.write(cause instanceof Interrupted ? "\n(stopped; that turn is forgotten)\n" : `${visible(cause.message)} (/reset)\n`);
 }
 
 async function* promptedLines(reader: Interface, prompt: string): AsyncGenerator<string> {

@@ -7,7 +7,7 @@ import { type CachedModel, cachedModels } from "../machine/cached-models.ts";
 import { type Hardware, readHardware } from "../machine/hardware.ts";
 import { askHub, findTools, type HubAnswer, type Tools } from "../machine/tools.ts";
 import type { CliServices } from "../services.ts";
-import { type Paint, painter, wantsColour } from "../ui/colour.ts";
+import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
 import { byteSize, cacheOption, shownPath } from "../ui/places.ts";
 
 interface Findings extends Hardware, Tools {
@@ -73,7 +73,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
 
 function modelText({ id, revision, bytes, complete }: CachedModel, paint: Paint): string {
   const note = complete ? "" : paint("  unfinished: pull again", "yellow");
-  return `${id}${revision === "main" ? "" : ` at ${revision}`}  ${paint(byteSize(bytes), "dim")}${note}`;
+  return `${visible(id)}${revision === "main" ? "" : ` at ${visible(revision)}`}  ${paint(byteSize(bytes), "dim")}${note}`;
 }
 
 /** What it isolates is in `--json` and in docs/sandbox.md; here is what it does not, or how to get it. */

@@ -6,7 +6,7 @@ import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { openSource, runSettings } from "../source.ts";
-import { painter, wantsColour } from "../ui/colour.ts";
+import { painter, visible, wantsColour } from "../ui/colour.ts";
 import { realOption, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";
@@ -71,7 +71,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
     bar.end();
     if (given.json === true) return void stdout.write(`${JSON.stringify({ env: named, ...summary(result) })}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    const line = evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40));
+    const line = evaluationLine(result, 0, paint).replace("before training", () => visible(policy.files.name.slice(0, 40)));
     stdout.write(`${[`environment  ${env.name}`, line, ...details(result)].join("\n")}\n`);
   } finally {
     bar.end();
@@ -96,6 +96,6 @@ function summary({ samples: _, successes: __, ...figures }: Evaluation): object 
 
 function details(result: Evaluation): string[] {
   const passes = Object.entries(result.passAtK).map(([k, value]) => [`pass@${k}`, value.toFixed(3)]);
-  const measures = Object.entries(result.measures).map(([name, value]) => [name, value.toFixed(3)]);
+  const measures = Object.entries(result.measures).map(([name, value]) => [visible(name), value.toFixed(3)]);
   return ["", ...table([{ title: "measure" }, { title: "mean", align: "right" }], [...(passes.length > 1 ? passes : []), ...measures])];
 }

@@ -32,7 +32,7 @@ export function registerQuickstart(program: Command, services: CliServices): voi
 }
 
 async function run(given: Given, services: CliServices): Promise<void> {
-  const { cwd, stdout, stderr, environment, signal } = services;
+  const { cwd, stdout, stderr, environment, signal, command } = services;
   const json = given.json === true;
   const runsFolder = resolve(cwd, given.runs);
   const name = freeName(runsFolder);
@@ -52,12 +52,12 @@ async function run(given: Given, services: CliServices): Promise<void> {
     const { before, after } = view;
     if (json) return void stdout.write(`${JSON.stringify({ before: before?.success, after: after?.success, seconds, steps })}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    stdout.write(`${closing({ before: before!, after: after!, seconds, folder: shownPath(cwd, folder), paint }).join("\n")}\n`);
+    stdout.write(`${closing({ before: before!, after: after!, seconds, folder: shownPath(cwd, folder), command, paint }).join("\n")}\n`);
   } catch (cause) {
     view.end();
     const folder = join(runsFolder, name);
     const runs = given.runs === "runs" ? [] : ["--runs", given.runs];
-    const resume = ["flywheel", "train", shownPath(cwd, join(folder, "config.json")), ...runs, "--resume"];
+    const resume = ["train", shownPath(cwd, join(folder, "config.json")), ...runs, "--resume"];
     await tellStopped({ folder, resume, json }, services);
     throw cause;
   } finally {

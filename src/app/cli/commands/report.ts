@@ -4,7 +4,7 @@ import { readRun } from "../../../train/record/read-run.ts";
 import { decodeAsIds } from "../../../train/report/token-text.ts";
 import { writeReport } from "../../../train/report/write-report.ts";
 import type { CliServices } from "../services.ts";
-import { painter, wantsColour } from "../ui/colour.ts";
+import { painter, visible, wantsColour } from "../ui/colour.ts";
 import { beforeAfter } from "../ui/spark.ts";
 
 export function registerReport(program: Command, services: CliServices): void {
@@ -23,7 +23,7 @@ async function report(folder: string, json: boolean, services: CliServices): Pro
   const paint = painter(wantsColour(services.stdout, services.environment));
   const lines = [
     ...(made.success === null ? [] : [beforeAfter("held-out success", made.success, paint)]),
-    ...made.findings.map((finding) => paint(finding, "dim")),
+    ...made.findings.map((finding) => paint(visible(finding), "dim")),
     `${paint("page ", "dim")} ${made.html}`,
     `${paint("image", "dim")} ${made.png}`,
   ];

@@ -5,7 +5,7 @@ import { listVerifiers, openVerifier } from "../../../loop/reward/verifiers/regi
 import type { Verifier } from "../../../loop/reward/verifiers/verifier.ts";
 import type { Json, Verdict } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
-import { painter, wantsColour } from "../ui/colour.ts";
+import { painter, visible, wantsColour } from "../ui/colour.ts";
 import { pathFrom } from "../ui/places.ts";
 import { wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
@@ -123,10 +123,10 @@ function report(graded: readonly Graded[], verifier: Verifier, { given, services
   }
   const paint = painter(wantsColour(services.stdout, services.environment));
   const lines = graded.map(({ row, verdict, accepted }) => [
-    row.id,
+    visible(row.id),
     verdict.type === "scored" ? verdict.score.toFixed(3) : verdict.type,
     accepted ? paint("yes", "green") : paint("no", "red"),
-    shortened(verdict.type === "scored" ? verdict.explanation : verdict.reason, services.stdout.columns ?? 100),
+    shortened(visible(verdict.type === "scored" ? verdict.explanation : verdict.reason).replaceAll("\n", " "), services.stdout.columns ?? 100),
   ]);
   const columns = [{ title: "row" }, { title: "score", align: "right" }, { title: "accepted" }, { title: "why" }] as const;
   const mean = totals.meanScore === null ? "" : `, mean score ${totals.meanScore.toFixed(3)}`;

@@ -18,10 +18,11 @@ interface Closing {
   readonly after: Evaluation;
   readonly seconds: number;
   readonly folder: string;
+  readonly command: string;
   readonly paint: Paint;
 }
 
-export function closing({ before, after, seconds, folder, paint }: Closing): string[] {
+export function closing({ before, after, seconds, folder, command, paint }: Closing): string[] {
   const flipped = after.samples.findIndex(
     (sample, i) => succeeded(sample) && !succeeded(before.samples[i]!) && sample.trajectory.turns.length > 1,
   );
@@ -32,8 +33,8 @@ export function closing({ before, after, seconds, folder, paint }: Closing): str
     ...example,
     "",
     `${paint("time", "dim")}   ${Math.round(seconds)} s`,
-    `${paint("look", "dim")}   ${paint(`npx flywheel inspect ${folder}`, "cyan")}   every rollout, token by token`,
-    `${paint("curves", "dim")} ${paint(`npx flywheel report ${folder}`, "cyan")}    one HTML file`,
+    `${paint("look", "dim")}   ${paint(`${command} inspect ${folder}`, "cyan")}   every rollout, token by token`,
+    `${paint("curves", "dim")} ${paint(`${command} report ${folder}`, "cyan")}    one HTML file`,
   ];
 }
 

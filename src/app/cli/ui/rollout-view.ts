@@ -72,7 +72,7 @@ function headLines({ scored: { trajectory, verdict } }: RolloutRecord, paint: Pa
   const { id, task, sample, end, measures, seconds } = trajectory;
   const how = end.type === "error" ? `error in ${end.boundary}: ${end.message}` : end.type;
   const member = `${paint("sample", "dim")} ${sample}`;
-  const figures = Object.entries(measures).map(([name, value]) => `${name} ${shortNumber(value)}`);
+  const figures = Object.entries(measures).map(([name, value]) => `${visible(name)} ${shortNumber(value)}`);
   return [
     `${paint("rollout", "dim")}   ${paint(visible(id), "bold")}  ${paint("task", "dim")} ${visible(task.id)}  ${member}`,
     verdictLine(verdict, paint),
@@ -84,7 +84,7 @@ function headLines({ scored: { trajectory, verdict } }: RolloutRecord, paint: Pa
 function verdictLine(verdict: Verdict, paint: Paint): string {
   const label = paint("verdict", "dim");
   if (verdict.type !== "scored") return `${label}   ${scoreText(verdict, paint)}  ${visible(verdict.reason)}`;
-  const parts = Object.entries(verdict.components).map(([name, value]) => paint(`${name} ${shortNumber(value)}`, "dim"));
+  const parts = Object.entries(verdict.components).map(([name, value]) => paint(`${visible(name)} ${shortNumber(value)}`, "dim"));
   return `${label}   ${[scoreText(verdict, paint), visible(verdict.explanation), ...parts].join("  ")}`;
 }
 

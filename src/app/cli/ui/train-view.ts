@@ -6,7 +6,8 @@ import type { TrainObserver } from "../../../train/keep.ts";
 import { planLines, type Plan } from "../../../train/plan.ts";
 import type { MetricsRow } from "../../../train/record/metrics.ts";
 import type { CliServices } from "../services.ts";
-import { painter, wantsColour, type Paint } from "./colour.ts";
+import { painter, visible, wantsColour, type Paint } from "./colour.ts";
+import { byteSize } from "./places.ts";
 import { progress, type Progress } from "./progress.ts";
 import { beforeAfter } from "./spark.ts";
 import { table } from "./table.ts";
@@ -25,6 +26,7 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
   const { stderr, environment } = services;
   const paint = painter(!json && wantsColour(stderr, environment));
   let bar: Progress | undefined;
+  let reading: Progress | undefined;
   let first: Evaluation | undefined;
   let last: Evaluation | undefined;
   let steps = 0;
@@ -44,15 +46,21 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
     steps = row.step;
     bar.update(row.step, shown(row));
   };
+  const onRead = (done: number, all: number): void => {
+    reading ??= progress({ label: "reading data", total: all, stream: stderr, json, environment, show: byteSize });
+    reading.update(done);
+  };
   return {
     observer: {
+      onRead,
       onPlan: (config, plan) => {
+        reading?.end();
         total = config.train.steps;
         for (const line of planLines(config, plan)) say(paint(line, "dim"));
       },
       onStep,
       onEvaluation,
-      onNote: (text) => say(`${paint("note", "yellow")}  ${text}`),
+      onNote: (text) => say(`${paint("note", "yellow")}  ${visible(text)}`),
     },
     get before() {
       return first;
@@ -63,7 +71,10 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
     get steps() {
       return steps;
     },
-    end: () => bar?.end(),
+    end: () => {
+      reading?.end();
+      bar?.end();
+    },
   };
 }
 
