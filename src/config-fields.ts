@@ -118,7 +118,7 @@ const TYPES: Readonly<Record<string, string>> = {
   record: "an object",
 };
 
-/** The first thing that is wrong with a value, in the words of every other message: where inside of it, what was expected, what is there. */
+/** The first thing that is wrong with a value, in the words of every other message: where in it, what was expected, what is there. */
 export function problemOf(
   { issues }: z.ZodError,
   value: unknown,

@@ -121,6 +121,11 @@ export async function onDisk<T>(
   }
 }
 
+/** `1 step`, `2 steps`. */
+export function amount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 export function messageOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }

@@ -55,7 +55,8 @@ function checkLength(env: Env, task: Task, { renderer, contextLength, maxTokens 
   const length = bytes ?? renderer.start(task.prompt, env.tools.map(({ spec }) => spec)).ids.length;
   if (bytes === null && length <= room) return;
   const want = `a prompt of at most ${room} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`;
-  throw new ConfigError(expected(`task ${task.id}`, want, bytes === null ? String(length) : `${bytes} bytes of text`, "leave the task out or lower rollout.maxTokens"));
+  const got = bytes === null ? String(length) : `${bytes} bytes of text`;
+  throw new ConfigError(expected(`task ${task.id}`, want, got, "leave the task out or lower rollout.maxTokens"));
 }
 
 async function checkReference(env: Env, task: Task, solution: readonly Message[]): Promise<void> {

@@ -64,7 +64,6 @@ export async function train(
   const abort = signal === undefined ? {} : { signal };
   const { facts, examples } = await checkedFacts(config, { env: environment, algorithm, graded, onRead: observer.onRead, ...abort });
   const made = plan(config, facts, algorithm);
-  observer.onPlan?.(config, made);
   const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data, signal) };
   await using run = await openRun({
     folder: join(runsFolder, config.name),
@@ -73,6 +72,7 @@ export async function train(
     inputs,
     resume,
   });
+  observer.onPlan?.(config, made);
   for (const note of run.notes) observer.onNote?.(note);
   if (run.lastStep >= config.train.steps) {
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);

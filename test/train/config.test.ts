@@ -223,7 +223,11 @@ test.each<[string, object, string]>([
     { algo: { name: "reinforce-plus-plus", klCoef: 0.1 } },
     "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0",
   ],
-  ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora" (did you mean lora?)'],
+  [
+    "an unknown adapter",
+    { model: { path: "m", adapter: "qlora" } },
+    'model.adapter: expected "lora" or "full", got "qlora" (did you mean lora?)',
+  ],
   [
     "an algorithm that is mistyped",
     { algo: { name: "gprpo" } },

@@ -172,25 +172,27 @@ test("one begin-of-text token at most: a template that writes two is refused, on
 
 const good = { prompt: "hi", chosen: "dog", rejected: "fox" };
 const turn = { role: "assistant", content: "dog" };
+const said = (content: unknown, role = "user") => ({ messages: [{ role, content }, turn] });
 test.each<[string, OfflineAlgorithm, object, RegExp]>([
   ["an answer without a token", dpo(), { ...good, rejected: "" }, /line 2 rejected: expected at least one token in each assistant message/],
   ["an answer that is a question", dpo(), { ...good, chosen: { role: "user", content: "x" } }, /chosen: expected an answer that begins/],
   ["a prompt that ends with an answer", dpo(), { ...good, prompt: [{ role: "assistant", content: "x" }] }, /2 chosen: expected a prompt/],
   ["a row that is too long", dpo(), { ...good, chosen: "dog ".repeat(60) }, /line 2: expected at most 64 tokens .*, got \d+/],
-  ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2 rejected: expected a text or messages, got nothing; a row is a pair /],
+  ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2 rejected: expected a text or messages, got nothing; a row /],
   ["equal scores", dpo(), { prompt: "hi", answers: [{ text: "a", score: 2 }, { text: "b", score: 2 }] }, /2: .* two scores, got 2/],
-  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /2 answers 1 score: expected at most 4, got 5;/],
+  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /answers 1 score: expected at most 4, /],
   ["a label that is a word", kto(), { prompt: "hi", completion: "x", label: "true" }, /2 label: expected true or false, got "true";/],
   ["labels and steps of two lengths", processRewardModel(), { prompt: "hi", steps: ["a", "b"], labels: [1] }, /line 2: expected 2 labels/],
-  ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2 labels 1: expected at most 1, got 2; a row is labelled/],
-  ["a role that is mistyped", sft(), { messages: [{ role: "usr", content: "hi" }, turn] }, /1 role: .* tool, got "usr" \(did you mean user\?\);/],
-  ["a content that is a number", sft(), { messages: [{ role: "user", content: 5 }, turn] }, /2 messages 1 content: expected a text, got 5;/],
+  ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2 labels 1: expected at most 1, got 2; a/],
+  ["a role that is mistyped", sft(), said("hi", "usr"), /2 messages 1 role: .* tool, got "usr" \(did you mean user\?\);/],
+  ["a content that is a number", sft(), said(5), /2 messages 1 content: expected a text, got 5; a row is a dialogue/],
   ["a list of one message", sft(), { messages: [turn] }, /line 2 messages: expected a list of at least 2, got /],
-  ["text that cannot fit", sft(), { messages: [{ role: "user", content: "x".repeat(4e6) }, turn] }, /got 4000003 bytes of text, which are/],
-  ["an integer that would be rounded", dpo(), { ...good, margin: 2 ** 53 }, /2: expected integers up to .*, got 9007199254740992; write it/],
+  ["text that cannot fit", sft(), said("x".repeat(4e6)), /got 4000003 bytes of text, which are more; shorten/],
+  ["an integer that is rounded", dpo(), { ...good, margin: 2 ** 53 }, /2: expected integers up to .*, got 9007199254740992; write/],
   ["an empty step", processRewardModel(), { prompt: "hi", steps: ["a", " "], labels: [1, 1] }, /line 2: .* text, got step 2/],
 ])("%s is refused by its line", async (_, algorithm, row, message) => {
-  const first = { dialogues: { messages: [{ role: "user", content: "hi" }, turn] }, pairs: good, labels: good, steps: { prompt: "hi", steps: ["dog"], labels: [1] } }[algorithm.examples];
+  const steps = { prompt: "hi", steps: ["dog"], labels: [1] };
+  const first = { dialogues: said("hi"), pairs: good, labels: good, steps }[algorithm.examples];
   await expect(read([first, row], algorithm, { contextLength: 64 })).rejects.toThrow(message);
 });
 

@@ -5,7 +5,7 @@
  */
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { RunError, expected, onDisk } from "../../errors.ts";
+import { RunError, amount, expected, onDisk } from "../../errors.ts";
 import type { JsonObject } from "../../types.ts";
 import { type Checkpoint, dropCheckpointsAfter, readCheckpoint } from "./checkpoint.ts";
 import {
@@ -170,9 +170,8 @@ async function startRun({ folder, config, plan, inputs = {} }: OpenRunOptions, h
   const names = await listFolder(folder);
   if (names.includes("config.json")) {
     const { lines } = await readLines(join(folder, "ledger.jsonl"));
-    throw new RunError(
-      expected(`run folder ${folder}`, "an empty or new folder", `a run of ${lines.length} ${lines.length === 1 ? "step" : "steps"}`, "resume it, or use another name"),
-    );
+    const got = `a run of ${amount(lines.length, "step")}`;
+    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", got, "resume it, or use another name"));
   }
   // What an opening that died early left behind counts as empty.
   const foreign = names.filter((name) => !["lock", ...RECORDS].includes(name));
@@ -227,7 +226,7 @@ async function changeSteps(
     throw new RunError(expected(`run folder ${folder}: train.steps`, `at least ${committed}, the steps that are done`, String(steps)));
   await writeWhole(join(folder, "plan.json"), `${JSON.stringify(plan, null, 2)}\n`);
   await writeWhole(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
-  return [`the run now has ${steps} steps instead of ${before}`];
+  return [`the run now has ${amount(steps, "step")} instead of ${before}`];
 }
 
 function stepsOf({ train }: JsonObject): number | undefined {
@@ -251,8 +250,7 @@ function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null,
   const from = checkpoint === null ? "the start" : `checkpoint ${checkpoint.name}`;
   const notes = damaged.map((reason) => `${reason}; passed over, continuing from ${from}`);
   const again = committed - (checkpoint?.manifest.step ?? 0);
-  const count = again === 1 ? "1 step after" : `${again} steps after`;
-  return again === 0 ? notes : [...notes, `${count} ${from} ${again === 1 ? "is" : "are"} taken again`];
+  return again === 0 ? notes : [...notes, `${amount(again, "step")} after ${from} ${again === 1 ? "is" : "are"} taken again`];
 }
 
 /** The ledger goes first: from then on readers do not count the rest, so a kill in between leaves a valid prefix. */

@@ -49,7 +49,7 @@ test("options are read strictly, and --accept sets the least score", async () =>
   const unknown = await runFlywheel(["verify", path, "-V", "citations", "-o", '{"leest": 2}']);
   expect([unknown.code, unknown.err]).toEqual([
     1,
-    expect.stringMatching(/verifier citations: expected a known key, got leest \(did you mean least\?\); options are minWords, least, credit\n$/),
+    expect.stringMatching(/citations: expected a known key, got leest \(did you mean least\?\); options are minWords, least, credit\n$/),
   ]);
   const wrong = await runFlywheel(["verify", path, "-V", "guess"]);
   expect(wrong.err).toContain("verifier: expected one of citations, code, graph, judge, json-schema, lean");
@@ -60,7 +60,7 @@ test("a verifier and a value that are mistyped are named with the nearest one", 
   const of = async (...args: string[]) => (await runFlywheel(["verify", path, "-V", ...args])).err;
   expect(await of("mth")).toMatch(/^error: verifier: expected one of .*, got mth \(did you mean math\?\)\n$/);
   const code = await of("code", "-o", '{"language": "pyton"}');
-  expect(code).toMatch(/^error: verifier code language: expected python or javascript or typescript, got "pyton" \(did you mean python\?\);/);
+  expect(code).toMatch(/^error: verifier code language: expected python or javascript .*, got "pyton" \(did you mean python\?\);/);
   expect(await of("code")).toMatch(/^error: verifier code language: expected python or .*, got nothing; options are language, /);
 });
 

@@ -90,12 +90,13 @@ test.each<[string, string, object, string]>([
     {},
     'line 3 field "id": expected an id used once, got "7", the id of',
   ],
-  ["a need that only the prototype has", '{"question": "a"}', { needs: ["toString"] }, 'line 1: expected a field "toString", got fields question'],
+  ["a need of the prototype", '{"question": "a"}', { needs: ["toString"] }, 'line 1: expected a field "toString", got fields question'],
   [
     "an integer that would be rounded",
     '{"question": "the 9007199254740993"}\n{"question": "a", "answer": 9007199254740993}',
     {},
-    'line 2: expected integers up to 9007199254740991 and numbers up to 1.8e308, got 9007199254740993; write it as a text: "9007199254740993"',
+    "line 2: expected integers up to 9007199254740991 and numbers up to 1.8e308, got 9007199254740993; " +
+      'write it as a text: "9007199254740993"',
   ],
   ["a number beyond all bounds", '{"question": "a", "answer": -1e999}', {}, 'line 1: expected integers up to 9007199254740991'],
   ["no row", "\n\n", {}, "expected at least one row, got none"],

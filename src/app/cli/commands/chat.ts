@@ -9,10 +9,12 @@ import { type Answer, Conversation, type ConversationOptions } from "../chat/con
 import { Interrupted, type CliServices } from "../services.ts";
 import { openSource } from "../source.ts";
 import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
+import { tokenLimit } from "../ui/numbers.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
 
-interface ChatOptions extends ConversationOptions {
+interface ChatOptions extends Omit<ConversationOptions, "maxTokens"> {
   readonly adapter?: string;
+  readonly maxTokens?: number;
 }
 
 export function registerChat(program: Command, services: CliServices): void {
@@ -22,7 +24,7 @@ export function registerChat(program: Command, services: CliServices): void {
     .argument("<model>", "run folder, model folder or file, or the hub id of a pulled model")
     .option("-s, --system <text>", "system message")
     .option("-t, --temperature <number>", "0 takes the likeliest token", temperature, 0.7)
-    .option("-n, --max-tokens <n>", "longest answer", positive, 512)
+    .option("-n, --max-tokens <n>", "longest answer (default: 512)", positive)
     .option("-a, --adapter <run>", "run folder whose trained weights are put on the model")
     .option("--seed <n>", "makes the answers repeatable", positive)
     .action((model: string, options: ChatOptions) => chat(model, options, services));
@@ -34,7 +36,8 @@ async function chat(model: string, options: ChatOptions, services: CliServices):
   if (message === "") throw new ConfigError(expected("standard input", "a message", "nothing", "or start the chat in a terminal"));
   await using policy = await openChatPolicy(model, options.adapter, services);
   services.signal.throwIfAborted();
-  const conversation = new Conversation(policy, options);
+  const maxTokens = tokenLimit(options.maxTokens, 512, policy.engine.info.contextLength);
+  const conversation = new Conversation(policy, { ...options, maxTokens });
   const paint = painter(wantsColour(stderr, environment));
   if (message === undefined) return await talk(conversation, policy, services);
   await answer(conversation, message, { services, paint, signal: services.signal });
@@ -46,7 +49,9 @@ async function openChatPolicy(model: string, adapter: string | undefined, servic
   const base = pathFrom(cwd, model);
   const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cacheOption(environment), base });
   const { trainedOn } = policy.trained;
-  if (pathFrom(cwd, trainedOn) !== base) stderr.write(`note: ${adapter} was trained on ${visible(trainedOn)}; its weights fit ${model}, too\n`);
+  if (pathFrom(cwd, trainedOn) !== base) {
+    stderr.write(`note: ${adapter} was trained on ${visible(trainedOn)}; its weights fit ${model}, too\n`);
+  }
   return policy;
 }
 

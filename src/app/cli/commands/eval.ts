@@ -7,7 +7,7 @@ import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { openSource, runSettings } from "../source.ts";
 import { painter, visible, wantsColour } from "../ui/colour.ts";
-import { realOption, wholeOption } from "../ui/numbers.ts";
+import { realOption, tokenLimit, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";
 import { evaluationLine } from "../ui/train-view.ts";
@@ -55,12 +55,14 @@ async function run(source: string, given: Given, services: CliServices): Promise
   if (given.samples > 1 && given.temperature === 0)
     throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
   await using policy = await openSource(source, services);
+  const { contextLength } = policy.engine.info;
+  const maxTokens = tokenLimit(given.maxTokens, own?.maxTokens ?? 128, contextLength);
   const bar = progress({ label: "evaluating", total: given.tasks * given.samples, stream: stderr, json: given.json === true, environment });
   const tasks = Array.from({ length: given.tasks }, (_, i) => split.at(i));
   try {
     const result = await evaluate(env, tasks, {
       ...given,
-      maxTokens: given.maxTokens ?? own?.maxTokens ?? 128,
+      maxTokens,
       maxTurns: given.maxTurns ?? own?.maxTurns ?? 8,
       policy,
       step: 0,

@@ -126,7 +126,7 @@ function report(graded: readonly Graded[], verifier: Verifier, { given, services
     visible(row.id),
     verdict.type === "scored" ? verdict.score.toFixed(3) : verdict.type,
     accepted ? paint("yes", "green") : paint("no", "red"),
-    shortened(visible(verdict.type === "scored" ? verdict.explanation : verdict.reason).replaceAll("\n", " "), services.stdout.columns ?? 100),
+    shortened(verdict.type === "scored" ? verdict.explanation : verdict.reason, services.stdout.columns ?? 100),
   ]);
   const columns = [{ title: "row" }, { title: "score", align: "right" }, { title: "accepted" }, { title: "why" }] as const;
   const mean = totals.meanScore === null ? "" : `, mean score ${totals.meanScore.toFixed(3)}`;
@@ -136,7 +136,8 @@ function report(graded: readonly Graded[], verifier: Verifier, { given, services
 
 function shortened(text: string, columns: number): string {
   const room = Math.max(30, columns - 36);
-  return text.length > room ? `${text.slice(0, room - 1)}…` : text;
+  const line = visible(text).replaceAll("\n", " ");
+  return line.length > room ? `${line.slice(0, room - 1)}…` : line;
 }
 
 function scoreOption(value: string): number {

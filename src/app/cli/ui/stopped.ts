@@ -26,8 +26,9 @@ export async function tellStopped({ folder, resume, json }: StoppedOptions, { si
 /** Steps after the last checkpoint are taken again. */
 function again(step: number, from: number): string {
   if (step === from) return "";
+  if (from === 0) return ", before the first checkpoint: a resumed run begins again";
   const count = step - from === 1 ? "step" : `${step - from} steps`;
-  return from === 0 ? `, before the first checkpoint: a resumed run begins again` : `; the ${count} after the checkpoint of step ${from} will be taken again`;
+  return `; the ${count} after the checkpoint of step ${from} will be taken again`;
 }
 
 /** A word as a POSIX shell reads it back. */

@@ -85,7 +85,8 @@ test("each thing that is missing is one line with what to do", async () => {
       "check the path, or run flywheel pull org/none if it is a hub id",
   );
   // The first part of this one is a folder here: no hub id was meant.
-  expect(await failure("src/none", cacheDir)).toBe(`model src/none: expected a model at ${resolve("src/none")}, got nothing there; check the path`);
+  const here = `model src/none: expected a model at ${resolve("src/none")}, got nothing there; check the path`;
+  expect(await failure("src/none", cacheDir)).toBe(here);
   const unknown = /expected a folder, a \.gguf or \.safetensors file, or a hub id, got nothing at \//;
   for (const spec of ["./none", "/none/at/all", "none.gguf", "a/b/c", ""]) expect(await failure(spec, cacheDir)).toMatch(unknown);
   const folder = await fill(join(cacheDir, "model"));
