@@ -52,7 +52,7 @@ export async function appendLines(path: string, lines: readonly string[]): Promi
     await file.writeFile(lines.map((line) => `${line}\n`).join(""));
     await file.sync();
   } catch (cause) {
-    await file.truncate(size);
+    await file.truncate(size).catch(() => undefined);
     throw cause;
   } finally {
     await file.close();

@@ -3,7 +3,7 @@ import { createInterface, type Interface } from "node:readline";
 import { addAbortSignal } from "node:stream";
 import { type Command, InvalidArgumentError } from "commander";
 import type { OpenedPolicy } from "../../../compute/policy/open.ts";
-import { ConfigError, FlywheelError, expected } from "../../../errors.ts";
+import { ConfigError, FlywheelError, amount, expected } from "../../../errors.ts";
 import { openTrainedPolicy } from "../../../train/trained.ts";
 import { type Answer, Conversation, type ConversationOptions } from "../chat/conversation.ts";
 import { Interrupted, type CliServices } from "../services.ts";
@@ -120,7 +120,7 @@ async function answer(conversation: Conversation, message: string, { services, p
 
 function summary({ tokens, seconds, finish }: Answer): string {
   const cut = finish.type === "length" ? ", cut at the limit" : "";
-  return `[${tokens} tokens, ${(tokens / seconds).toFixed(1)} tokens/s${cut}]`;
+  return `[${amount(tokens, "token")}, ${(tokens / seconds).toFixed(1)} tokens/s${cut}]`;
 }
 
 async function readAll(stream: CliServices["stdin"], signal: AbortSignal): Promise<string> {

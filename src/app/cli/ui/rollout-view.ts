@@ -1,4 +1,5 @@
 /** A recorded rollout for the terminal: context dim, sampled tokens on green or red by the sign of their advantage. */
+import { amount } from "../../../errors.ts";
 import type { RolloutRecord } from "../../../train/record/trajectory-codec.ts";
 import { type ContextToken, type Decode, type SampledToken, finishText, rowTokens, signed } from "../../../train/report/token-text.ts";
 import type { SampledSpan, Turn, Verdict } from "../../../types.ts";
@@ -106,7 +107,7 @@ function turnLine({ span, turn, number, tokens }: SampledTurn, paint: Paint): st
   const parts = [
     turn === undefined ? "sampled" : turn.parse,
     finishText(span.finish),
-    `${span.ids.length} tokens`,
+    amount(span.ids.length, "token"),
     `policy v${span.version}`,
     ...(span.ids.length === 0 ? [] : [`mean log-prob ${mean(span.logprobs).toFixed(3)}`]),
     ...(advantages.length === 0 ? ["no advantage"] : [`advantage ${signed(mean(advantages))}`]),
