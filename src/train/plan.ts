@@ -109,9 +109,10 @@ export function planLines(config: TrainConfig, made: Plan): string[] {
   const { weights, optimiser, activations, cache, total } = made.memoryBytes;
   const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
   const completions = `${amount(rollout.tasksPerStep, "task")}${group} = ${amount(made.completionsPerStep, "completion")}`;
+  const passes = `${made.epochs.toFixed(2)} passes over the train split`;
   return [
     `each step   ${completions}, at most ${count(made.tokensPerStep)} sampled tokens`,
-    `the run     ${amount(made.steps, "step")} = ${made.epochs.toFixed(2)} passes over the train split, at most ${count(made.tokensTotal)} tokens`,
+    `the run     ${amount(made.steps, "step")} = ${passes}, at most ${count(made.tokensTotal)} tokens`,
     `evaluation  ${evaluation}`,
     `memory      about ${gigabytes(total)} (${parts.join(", ")})`,
     `hash        ${made.hash.slice(0, 16)}`,

@@ -180,7 +180,7 @@ test.each<[string, OfflineAlgorithm, object, RegExp]>([
   ["a row that is too long", dpo(), { ...good, chosen: "dog ".repeat(60) }, /line 2: expected at most 64 tokens .*, got \d+/],
   ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2 rejected: expected a text or messages, got nothing; a row /],
   ["equal scores", dpo(), { prompt: "hi", answers: [{ text: "a", score: 2 }, { text: "b", score: 2 }] }, /2: .* two scores, got 2/],
-  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /answers 1 score: expected at most 4, /],
+  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /1 score: expected at most 4, /],
   ["a label that is a word", kto(), { prompt: "hi", completion: "x", label: "true" }, /2 label: expected true or false, got "true";/],
   ["labels and steps of two lengths", processRewardModel(), { prompt: "hi", steps: ["a", "b"], labels: [1] }, /line 2: expected 2 labels/],
   ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2 labels 1: expected at most 1, got 2; a/],

@@ -30,7 +30,8 @@ export async function writeReport(folder: string, options: { readonly decode: De
   const findings = [...successFinding(run, success), ...(await pairedFinding(run)), ...skippedFinding(run)];
   const title = typeof run.config.name === "string" ? run.config.name : basename(folder);
   const rolloutCount = run.ledger.reduce((sum, { rollouts }) => sum + rollouts.length, 0);
-  const subtitle = `${amount(run.ledger.length, "step")} · policy version ${run.ledger.at(-1)?.version ?? 0} · ${amount(rolloutCount, "rollout")}`;
+  const version = `policy version ${run.ledger.at(-1)?.version ?? 0}`;
+  const subtitle = [amount(run.ledger.length, "step"), version, amount(rolloutCount, "rollout")].join(" · ");
   const svg = figureSvg(title, [subtitle, ...findings.slice(0, 1)].join(" · "), charts);
   const home = join(folder, "report");
   const paths = { html: join(home, "index.html"), svg: join(home, "curves.svg"), png: join(home, "curves.png") };

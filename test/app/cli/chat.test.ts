@@ -97,5 +97,6 @@ test("what cannot be talked to is one line", async () => {
   expect((await ask("hi", "base", "-a", "base")).err).toContain("expected a run folder (with config.json and ledger.jsonl), got none");
   await writeTinyModel(join(cwd, "wide"), "llama", { intermediate_size: 96 });
   expect((await ask("hi", "wide", "-a", "run")).err).toContain("it was trained on another base model");
+  expect((await ask("hi", "base", "-n", "99999")).err).toMatch(/^error: --max-tokens: expected 1 to \d+, .* context, got 99999\n$/);
   expect(await ask("hi", "base", "-t", "warm")).toMatchObject({ code: 2, err: expect.stringContaining("expected a number from 0 to 10") });
 });

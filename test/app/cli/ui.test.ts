@@ -58,6 +58,12 @@ test("--json gives one object a step, with NaN as a string", () => {
   });
 });
 
+test("--json leaves out a time that is not known: nothing is done yet", () => {
+  const { text, run } = recorded({ json: true });
+  run.update(0);
+  expect(JSON.parse(text())).toMatchObject({ done: 0, rate: 0, eta: null });
+});
+
 test("colour follows NO_COLOR, FORCE_COLOR and the stream", () => {
   expect(wantsColour({ isTTY: true }, {})).toBe(true);
   expect(wantsColour({ isTTY: true }, { NO_COLOR: "1", FORCE_COLOR: "1" })).toBe(false);
