@@ -144,3 +144,16 @@ export function scored(score: number, explanation: string, components: Record<st
   for (const [name, value] of Object.entries(components)) parts[name] = finite(value, `reward component ${name}`);
   return { type: "scored", score: finite(score, "reward score"), components: parts, explanation };
 }
+
+/**
+ * Text of models and data made safe for a terminal: control characters become visible symbols, so that no text can move the cursor,
+ * recolour what follows or set the window's title.
+ */
+export function visible(text: string): string {
+   
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    const code = character.charCodeAt(0);
+    if (code === 0x09) return "\u2192";
+    return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
+  });
+}

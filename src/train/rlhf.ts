@@ -79,7 +79,7 @@ interface StageOptions extends Pick<RlhfOptions, "model" | "name" | "seed" | "ad
 }
 
 async function runStage(stage: StageName, { input, more, ...options }: StageOptions): Promise<TrainResult> {
-  const { model, name, seed, adapter, runsFolder = "runs", signal, observer = {} } = options;
+  const { model, name, seed, adapter, runsFolder = "runs", signal, observer } = options;
   const run = `${name}-${stage}`;
   const config: TrainConfigInput = {
     ...input,
@@ -87,9 +87,10 @@ async function runStage(stage: StageName, { input, more, ...options }: StageOpti
     model: { path: model, adapter: "lora", ...adapter },
     ...(seed === undefined ? {} : { seed }),
   };
-  observer.onStage?.(stage, run);
+  observer?.onStage?.(stage, run);
   const resume = await isRunFolder(join(runsFolder, run));
-  return train(config, { ...more, runsFolder, resume, observer, ...(signal === undefined ? {} : { signal }) });
+  const given = { ...(observer === undefined ? {} : { observer }), ...(signal === undefined ? {} : { signal }) };
+  return train(config, { ...more, runsFolder, resume, ...given });
 }
 
 /** The fine-tuned policy as a model folder of its own, written once for a number of steps. */

@@ -24,6 +24,7 @@ import { addLearners } from "./learners.ts";
 import { trainOffline } from "./offline.ts";
 import { isPrecomputed } from "./reference.ts";
 import { trainSync } from "./sync.ts";
+import { terminal } from "./terminal.ts";
 
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
@@ -37,6 +38,7 @@ export interface TrainOptions {
   readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
   readonly runsFolder?: string;
   readonly resume?: boolean;
+  /** Told what happens; default `terminal()` where standard error is a terminal, else nothing. */
   readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
   readonly signal?: AbortSignal;
 }
@@ -53,7 +55,7 @@ export interface TrainResult {
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = usual(), signal }: TrainOptions = {},
 ): Promise<TrainResult> {
   const config = placed(parseTrainConfig(input, own === undefined ? {} : { algorithm: own }));
   const algorithm = own ?? openAlgorithm(config.algo);
@@ -99,6 +101,8 @@ export async function train(
       : await trainSync({ ...context, ...models, env: environment!, algorithm });
   return { folder: run.folder, steps: run.lastStep, ...result };
 }
+
+const usual = (): NonNullable<TrainOptions["observer"]> => (process.stderr.isTTY === true ? terminal() : {});
 
 /** A model on disk is named by its absolute path from here on, so that the run can be opened from any folder. */
 function placed(config: TrainConfig): TrainConfig {

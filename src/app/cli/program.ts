@@ -1,10 +1,10 @@
 /** The command line: commands are registered here, and every error becomes one line and an exit code here. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, type Help } from "commander";
-import { FlywheelError, diskProblem } from "../../errors.ts";
+import { FlywheelError, diskProblem, visible } from "../../errors.ts";
 import { registerCommands } from "./commands/all.ts";
 import { type CliServices, Interrupted } from "./services.ts";
-import { type Paint, painter, visible, wantsColour } from "./ui/colour.ts";
+import { type Paint, painter, wantsColour } from "./ui/colour.ts";
 
 /**
  * Runs one command. Exit code 0: done; 1: it failed, with one line that says why; 2: the command line itself is wrong;

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { pad, painter, visible, wantsColour, width } from "../../../src/app/cli/ui/colour.ts";
+import { visible } from "../../../src/errors.ts";
+import { pad, painter, wantsColour, width } from "../../../src/app/cli/ui/colour.ts";
 import { type ProgressOptions, duration, progress, shortNumber } from "../../../src/app/cli/ui/progress.ts";
 import { bar, beforeAfter, spark } from "../../../src/app/cli/ui/spark.ts";
 import { table } from "../../../src/app/cli/ui/table.ts";
@@ -59,7 +60,7 @@ test("--json gives one object a step, with NaN as a string", () => {
 });
 
 test("--json leaves out a time that is not known: nothing is done yet", () => {
-  const { text, run } = recorded({ json: true });
+  const { text, run } = recorded({ isTTY: false, json: true });
   run.update(0);
   expect(JSON.parse(text())).toMatchObject({ done: 0, rate: 0, eta: null });
 });

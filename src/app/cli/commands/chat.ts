@@ -3,12 +3,12 @@ import { createInterface, type Interface } from "node:readline";
 import { addAbortSignal } from "node:stream";
 import { type Command, InvalidArgumentError } from "commander";
 import type { OpenedPolicy } from "../../../compute/policy/open.ts";
-import { ConfigError, FlywheelError, amount, expected } from "../../../errors.ts";
+import { ConfigError, FlywheelError, amount, expected, visible } from "../../../errors.ts";
 import { openTrainedPolicy } from "../../../train/trained.ts";
 import { type Answer, Conversation, type ConversationOptions } from "../chat/conversation.ts";
 import { Interrupted, type CliServices } from "../services.ts";
 import { openSource } from "../source.ts";
-import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
+import { type Paint, painter, wantsColour } from "../ui/colour.ts";
 import { tokenLimit } from "../ui/numbers.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
 

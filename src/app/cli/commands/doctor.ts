@@ -1,5 +1,6 @@
 /** `flywheel doctor`: what this machine has and what it can do. */
 import { type Command, InvalidArgumentError } from "commander";
+import { visible } from "../../../errors.ts";
 import { defaultCacheDir } from "../../../compute/models/files/cache.ts";
 import { type SandboxFinding, sandboxReport } from "../../../compute/sandbox/open.ts";
 import { type MachineRates, measureRates } from "../../../compute/tensor/rates.ts";
@@ -7,7 +8,7 @@ import { type CachedModel, cachedModels } from "../machine/cached-models.ts";
 import { type Hardware, readHardware } from "../machine/hardware.ts";
 import { askHub, findTools, type HubAnswer, type Tools } from "../machine/tools.ts";
 import type { CliServices } from "../services.ts";
-import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
+import { type Paint, painter, wantsColour } from "../ui/colour.ts";
 import { byteSize, cacheOption, shownPath } from "../ui/places.ts";
 
 interface Findings extends Hardware, Tools {

@@ -1,12 +1,12 @@
 /** `flywheel eval`: a model, or a run's trained policy, on an environment's held-out tasks. */
 import type { Command } from "commander";
-import { ConfigError, expected } from "../../../errors.ts";
+import { ConfigError, expected, visible } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { openSource, runSettings } from "../source.ts";
-import { painter, visible, wantsColour } from "../ui/colour.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
 import { realOption, tokenLimit, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";

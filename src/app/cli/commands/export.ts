@@ -1,11 +1,12 @@
 /** `flywheel export`: a trained policy, or any model, for other software. */
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { visible } from "../../../errors.ts";
 import type { CheckpointChoice } from "../../../train/record/checkpoint.ts";
 import { type ExportFormat, exportFormats } from "../../../train/export-formats.ts";
 import { type ExportedModel, type ExportOptions, exportModel } from "../../../train/export.ts";
 import type { CliServices } from "../services.ts";
-import { painter, visible, wantsColour } from "../ui/colour.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
 import { byteSize, cacheOption, pathFrom, shownPath } from "../ui/places.ts";
 
 type Given = Pick<ExportOptions, "to" | "type" | "base" | "checkpoint"> & { readonly format?: ExportFormat; readonly json?: boolean };

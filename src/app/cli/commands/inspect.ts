@@ -1,11 +1,11 @@
 /** `flywheel inspect`: one recorded rollout, token by token. */
 import { type Command, InvalidArgumentError } from "commander";
-import { RunError, expected } from "../../../errors.ts";
+import { RunError, expected, visible } from "../../../errors.ts";
 import { type RunRecord, type TrajectoryKind, readRun, readTrajectories, trajectorySteps } from "../../../train/record/read-run.ts";
 import type { RolloutRecord } from "../../../train/record/trajectory-codec.ts";
 import { decodeAsIds } from "../../../train/report/token-text.ts";
 import type { CliServices } from "../services.ts";
-import { painter, visible, wantsColour } from "../ui/colour.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
 import { rolloutTable, rolloutView } from "../ui/rollout-view.ts";
 
 interface InspectOptions {

@@ -1,9 +1,10 @@
 /** `flywheel quickstart`: trains the shipped model to use tools, with GRPO and a verifiable reward, and shows what it learned. */
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { shippedModel } from "../../../compute/models/files/shipped.ts";
 import { train } from "../../../train/train.ts";
 import { closing, opening } from "../quickstart/messages.ts";
-import { freeName, quickstartConfig, shippedModel } from "../quickstart/settings.ts";
+import { freeName, quickstartConfig } from "../quickstart/settings.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { wholeOption } from "../ui/numbers.ts";

@@ -1,10 +1,11 @@
 /** `flywheel report`: the curves and rollouts of a run as SVG, PNG and one HTML file. */
 import type { Command } from "commander";
+import { visible } from "../../../errors.ts";
 import { readRun } from "../../../train/record/read-run.ts";
 import { decodeAsIds } from "../../../train/report/token-text.ts";
 import { writeReport } from "../../../train/report/write-report.ts";
 import type { CliServices } from "../services.ts";
-import { painter, visible, wantsColour } from "../ui/colour.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
 import { beforeAfter } from "../ui/spark.ts";
 
 export function registerReport(program: Command, services: CliServices): void {

@@ -1,11 +1,11 @@
 /** `flywheel verify`: any verifier on a file of right and given answers, or on the rollouts of a run. */
 import { type Command, InvalidArgumentError } from "commander";
-import { ConfigError, RewardError, amount, expected, scored } from "../../../errors.ts";
+import { ConfigError, RewardError, amount, expected, scored, visible } from "../../../errors.ts";
 import { listVerifiers, openVerifier } from "../../../loop/reward/verifiers/registry.ts";
 import type { Verifier } from "../../../loop/reward/verifiers/verifier.ts";
 import type { Json, Verdict } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
-import { painter, visible, wantsColour } from "../ui/colour.ts";
+import { painter, wantsColour } from "../ui/colour.ts";
 import { pathFrom } from "../ui/places.ts";
 import { wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";

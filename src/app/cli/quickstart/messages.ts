@@ -1,7 +1,8 @@
 /** What the quickstart says before and after training. */
+import { visible } from "../../../errors.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { Scored, ToolCall } from "../../../types.ts";
-import { visible, type Paint } from "../ui/colour.ts";
+import type { Paint } from "../ui/colour.ts";
 import { outcomeLines } from "../ui/train-view.ts";
 
 export function opening(paint: Paint): string[] {

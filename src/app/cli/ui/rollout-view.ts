@@ -1,9 +1,9 @@
 /** A recorded rollout for the terminal: context dim, sampled tokens on green or red by the sign of their advantage. */
-import { amount } from "../../../errors.ts";
+import { amount, visible } from "../../../errors.ts";
 import type { RolloutRecord } from "../../../train/record/trajectory-codec.ts";
 import { type ContextToken, type Decode, type SampledToken, finishText, rowTokens, signed } from "../../../train/report/token-text.ts";
 import type { SampledSpan, Turn, Verdict } from "../../../types.ts";
-import { type Paint, visible } from "./colour.ts";
+import type { Paint } from "./colour.ts";
 import { shortNumber } from "./progress.ts";
 import { table } from "./table.ts";
 
