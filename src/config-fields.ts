@@ -81,3 +81,70 @@ function rangeText({ above, min, below, max }: Range): string {
   const high = below !== undefined ? `below ${below}` : max !== undefined ? `at most ${max}` : "";
   return [low, high].filter((part) => part !== "").join(" and ");
 }
+
+/** The candidate that a mistyped word is closest to, if it is close. */
+export function nearest(key: string, candidates: readonly string[]): string | null {
+  const scored = candidates.map((name) => ({ name, distance: editDistance(key.toLowerCase(), name.toLowerCase()) }));
+  const best = scored.reduce((a, b) => (b.distance < a.distance ? b : a), { name: "", distance: Infinity });
+  return best.distance <= Math.max(1, Math.floor(key.length / 3)) ? best.name : null;
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+/** ` (did you mean x?)` after a mistyped word, or nothing. */
+export function suggestion(word: unknown, candidates: readonly string[]): string {
+  const found = typeof word === "string" ? nearest(word, candidates) : null;
+  return found === null ? "" : ` (did you mean ${found}?)`;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: "a text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
+};
+
+/** The first thing that is wrong with a value, in the words of every other message: where in it, what was expected, what is there. */
+export function problemOf(
+  { issues }: z.ZodError,
+  value: unknown,
+  known: readonly string[] = [],
+): { readonly path: string; readonly want: string; readonly got: string } {
+  const issue = issues[0]!;
+  const found = issue.path.reduce<unknown>((at, key) => (typeof at === "object" && at !== null ? Reflect.get(at, key) : undefined), value);
+  const path = issue.path.map((key) => (typeof key === "number" ? key + 1 : key)).join(" ");
+  const problem = (want: string, words: readonly string[] = []) => ({ path, want, got: `${show(found)}${suggestion(found, words)}` });
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return { path, want: "a known key", got: `${issue.keys[0]!}${suggestion(issue.keys[0], known)}` };
+    case "invalid_value":
+      return problem(issue.values.map(String).join(" or "), issue.values.map(String));
+    case "invalid_type":
+      return problem(TYPES[issue.expected] ?? issue.expected);
+    case "invalid_union":
+      return problem("a text or messages");
+    case "too_small": {
+      const { origin, minimum, inclusive } = issue;
+      const amount = inclusive === false ? `more than ${minimum}` : `at least ${minimum}`;
+      return problem(origin === "string" ? "a text that is not empty" : origin === "array" ? `a list of ${amount}` : amount);
+    }
+    case "too_big":
+      return problem(`${issue.inclusive === false ? "less than" : "at most"} ${issue.maximum}`);
+    default:
+      return problem(issue.message);
+  }
+}

@@ -17,6 +17,7 @@ export {
 } from "./errors.ts";
 
 export { train, type TrainOptions, type TrainResult } from "./train/train.ts";
+export { terminal } from "./train/terminal.ts";
 export type { TrainConfig, TrainConfigInput } from "./train/config.ts";
 export { collectGroups } from "./train/collect.ts";
 export { evaluate, type Evaluation } from "./train/evaluate/evaluate.ts";
@@ -27,6 +28,7 @@ export { readRun, readTrajectories } from "./train/record/read-run.ts";
 export { writeReport } from "./train/report/write-report.ts";
 
 export { openPolicy, type OpenedPolicy, type OpenPolicyOptions } from "./compute/policy/open.ts";
+export { shippedModel } from "./compute/models/files/shipped.ts";
 export { LocalEngine, type LocalEngineOptions } from "./compute/policy/local/engine.ts";
 export { pullModel, type PullProgress } from "./compute/models/files/hub.ts";
 export type { LoraOptions } from "./compute/models/lora.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import {
   ConfigError, EnvError, FlywheelError, ModelError, PolicyError, RewardError, RunError, SandboxError, TokenizerError, ToolError,
-  boundary, expected, finite, messageOf, scored,
+  boundary, diskProblem, expected, finite, messageOf, onDisk, scored,
 } from "../src/errors.ts";
 
 test("the message names the thing, the expected, the found and the remedy", () => {
@@ -61,4 +61,21 @@ test("boundary wraps what crosses it once: plain errors get the boundary, those 
 test("messageOf reads errors and everything else", () => {
   const causes = [new Error("a"), "b", undefined, { toString: () => "c" }];
   expect(causes.map(messageOf)).toEqual(["a", "b", "undefined", "c"]);
+});
+
+test("what the file system refuses is one line with its place; other errors stay as they are", async () => {
+  const refusal = (code: string, more: object = {}): Error => Object.assign(new Error(`${code}: refused, write`), { code, ...more });
+  const full = onDisk(RunError, "run folder runs/a", () => Promise.reject(refusal("ENOSPC")));
+  const line = "run folder runs/a: expected room on the disk, got a full disk (ENOSPC); free some space and try again";
+  await expect(full).rejects.toMatchObject({ name: "RunError", message: line });
+  expect(diskProblem(refusal("EROFS", { path: "/a" }), "/b")).toBe(
+    "/a: expected a file system that can be written to, got one for reading alone (EROFS); choose another place",
+  );
+  expect([diskProblem(refusal("ENOSPC")), diskProblem(refusal("toString"), "a"), diskProblem(new Error("x"), "a")]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  const other = new Error("other");
+  await expect(onDisk(RunError, "a", () => Promise.reject(other))).rejects.toBe(other);
 });

@@ -1,4 +1,5 @@
 /** The environments that a configuration can name. */
+import { suggestion } from "../config-fields.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
 import { desk, type DeskOptions } from "./desk.ts";
@@ -36,7 +37,8 @@ const environments: Readonly<Record<string, EnvFactory>> = {
 /** Makes the environment that a configuration names. */
 export function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Env {
   const factory = Object.hasOwn(environments, name) ? environments[name] : undefined;
-  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${Object.keys(environments).join(", ")}`, name));
+  const known = Object.keys(environments);
+  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${known.join(", ")}`, `${name}${suggestion(name, known)}`));
   return factory(options);
 }
 
@@ -54,5 +56,6 @@ function wholeOf(options: JsonObject, key: string, fallback: number): number {
 
 function refuseUnknown(name: string, options: JsonObject, known: readonly string[]): void {
   const unknown = Object.keys(options).find((key) => !known.includes(key));
-  if (unknown !== undefined) throw new ConfigError(expected(`env (${name})`, `options ${known.join(", ")}`, unknown));
+  if (unknown === undefined) return;
+  throw new ConfigError(expected(`env (${name})`, `options ${known.join(", ")}`, `${unknown}${suggestion(unknown, known)}`));
 }

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { algorithms, openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
-import { listOf, namedOptions, oneOf, real, show, text, whole } from "../config-fields.ts";
+import { listOf, namedOptions, nearest, oneOf, real, show, suggestion, text, whole } from "../config-fields.ts";
 import { fingerprint } from "./record/fingerprint.ts";
 
 /** The matrices of a transformer block that LoRA can adapt. */
@@ -143,7 +143,7 @@ function refused(problems: readonly string[]): ConfigError {
   return new ConfigError(problems.length === 1 ? problems[0]! : `${problems.length} problems in the configuration: ${all}`);
 }
 
-/** Hash of a resolved configuration; a run is resumed only under the hash it was started with. */
+/** Hash of a resolved configuration, every key of it. */
 export function planHash(config: TrainConfig): string {
   return fingerprint(configJson(config));
 }
@@ -230,7 +230,7 @@ function withAdapter(input: unknown): unknown {
 
 function choiceProblem(input: unknown, key: string, words: readonly string[]): string {
   const found: unknown = typeof input === "object" && input !== null ? Reflect.get(input, key) : input;
-  return `expected ${words.map((word) => `"${word}"`).join(" or ")}, got ${show(found)}`;
+  return `expected ${words.map((word) => `"${word}"`).join(" or ")}, got ${show(found)}${suggestion(found, words)}`;
 }
 
 function unknownKey(section: string, key: string): string {
@@ -243,23 +243,4 @@ function unknownKey(section: string, key: string): string {
   if (elsewhere === undefined) return `${where}unknown key ${key}; known are ${(SECTIONS[section] ?? []).join(", ")}`;
   const [name, keys] = elsewhere;
   return `${where}unknown key ${key} (did you mean ${name === "" ? "" : `${name}.`}${nearest(key, keys)}?)`;
-}
-
-function nearest(key: string, candidates: readonly string[]): string | null {
-  const scored = candidates.map((name) => ({ name, distance: editDistance(key.toLowerCase(), name.toLowerCase()) }));
-  const best = scored.reduce((a, b) => (b.distance < a.distance ? b : a), { name: "", distance: Infinity });
-  return best.distance <= Math.max(1, Math.floor(key.length / 3)) ? best.name : null;
-}
-
-/** Levenshtein distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

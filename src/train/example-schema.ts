@@ -1,6 +1,8 @@
 /** The rows of a JSONL file of examples as plain values: dialogues, pairs (also ranked or scored answers), labels and labelled steps. */
 import { z } from "zod";
-import { ConfigError, expected, messageOf } from "../errors.ts";
+import { problemOf } from "../config-fields.ts";
+import { parseDataLine } from "../data-file.ts";
+import { ConfigError, expected } from "../errors.ts";
 import type { Message, OfflineAlgorithm, ToolSpec } from "../types.ts";
 
 const callSchema = z.looseObject({ id: z.string().optional(), name: z.string(), arguments: z.record(z.string(), z.json()) });
@@ -60,19 +62,14 @@ const wanted: { readonly [K in Kind]: string } = {
 };
 
 /** What one line says, as one or more examples of the wanted kind. ConfigError with `where` for anything else. */
-export function parseExample(line: string, kind: Kind, where: string): ExampleRow[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new ConfigError(expected(where, "a JSON object", messageOf(cause)), { cause });
-  }
-  const fields = typeof value === "object" && value !== null ? value : {};
+export function parseExample(text: string, kind: Kind, where: string): ExampleRow[] {
+  const value = parseDataLine({ text, where });
+  const has = (field: string): boolean => Object.hasOwn(value, field);
   const read = <T>(schema: z.ZodType<T>): T => {
     const parsed = schema.safeParse(value);
     if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0]!;
-    throw new ConfigError(expected(where, wanted[kind], `${issue.path.join(".") || "the row"}: ${issue.message}`));
+    const { path, want, got } = problemOf(parsed.error, value);
+    throw new ConfigError(expected(`${where} ${path}`, want, got, `a row is ${wanted[kind]}`));
   };
   switch (kind) {
     case "dialogues": {
@@ -80,14 +77,14 @@ export function parseExample(line: string, kind: Kind, where: string): ExampleRo
       return [{ kind: "dialogue", messages: row.messages.map(messageFrom), tools: row.tools ?? [] }];
     }
     case "pairs":
-      if ("ranked" in fields) return rankedPairs(read(ranked));
-      if ("answers" in fields) return gradedPairs(read(graded), where);
+      if (has("ranked")) return rankedPairs(read(ranked));
+      if (has("answers")) return gradedPairs(read(graded), where);
       return [pairFrom(read(pair))];
     case "labels":
-      if ("chosen" in fields) return bothLabels(pairFrom(read(pair)));
+      if (has("chosen")) return bothLabels(pairFrom(read(pair)));
       return [labelFrom(read(labelled))];
     case "steps":
-      return ["messages" in fields ? turnsFrom(read(turns), where) : stepsFrom(read(steps), where)];
+      return [has("messages") ? turnsFrom(read(turns), where) : stepsFrom(read(steps), where)];
   }
 }
 

@@ -1,9 +1,10 @@
 /** JSONL files of examples -> encoded rows -> batches of an offline algorithm. */
-import { readFileSync } from "node:fs";
-import { encodeAnswer, encodeDialogue, type EncodedDialogue } from "../compute/text/dialogue.ts";
+import { setImmediate } from "node:timers/promises";
+import { dataLines, readDataFile } from "../data-file.ts";
+import { encodeAnswer, encodeDialogue, hopelessBytes, type EncodedDialogue } from "../compute/text/dialogue.ts";
 import { encodeSteps } from "../compute/text/steps.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
-import { ConfigError, expected, messageOf } from "../errors.ts";
+import { ConfigError, expected } from "../errors.ts";
 import { supervisedBatch } from "../loop/batch/dialogue.ts";
 import {
   labelBatch,
@@ -29,21 +30,33 @@ type ExampleUse = Pick<OfflineAlgorithm, "examples" | "trains" | "reduction" | "
 interface ReadOptions {
   readonly renderer: ChatRenderer;
   readonly contextLength: number;
+  /** Bytes that were read, of how many; called a few times a second. */
+  readonly onRead?: (done: number, total: number) => void;
+  readonly signal?: AbortSignal;
 }
 
-/** Reads and encodes a file; a bad row, one without a token to train, and one longer than the context is named by its line. */
-export function readExamples(path: string, use: ExampleUse, { renderer, contextLength }: ReadOptions): Example[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new ConfigError(expected(`data ${path}`, "a readable JSONL file", messageOf(cause)), { cause });
-  }
+/** Milliseconds of reading between two looks at the signal. */
+const stretch = 100;
+
+/**
+ * Reads and encodes a file; a bad row, one without a token to train, and one longer than the context is named by its line. Other work
+ * (a Ctrl-C) gets its turn in between.
+ */
+export async function readExamples(path: string, use: ExampleUse, options: ReadOptions): Promise<Example[]> {
+  const { renderer, contextLength, onRead, signal } = options;
+  const bytes = readDataFile(path, "data");
   const examples: Example[] = [];
-  for (const [i, line] of text.split("\n").entries()) {
-    if (line.trim() === "") continue;
-    const where = `${path} line ${i + 1}`;
-    for (const row of parseExample(line, use.examples, where)) {
+  let began = performance.now();
+  for (const { text, where, end } of dataLines(bytes, path)) {
+    if (performance.now() - began > stretch) {
+      onRead?.(end, bytes.length);
+      await setImmediate();
+      signal?.throwIfAborted();
+      began = performance.now();
+    }
+    if (text.trim() === "") continue;
+    for (const row of parseExample(text, use.examples, where)) {
+      refuseHopeless(row, { renderer, contextLength, where });
       const encoded = encodeExample(row, { renderer, use, where });
       const longest = Math.max(...encoded.flatMap(idsOf).map(({ length }) => length));
       if (longest > contextLength)
@@ -53,6 +66,30 @@ export function readExamples(path: string, use: ExampleUse, { renderer, contextL
   }
   if (examples.length === 0) throw new ConfigError(expected(`data ${path}`, "at least one example", "none"));
   return examples;
+}
+
+function refuseHopeless(row: ExampleRow, { renderer, contextLength, where }: ReadOptions & { readonly where: string }): void {
+  for (const messages of conversationsOf(row)) {
+    const bytes = hopelessBytes(renderer, messages, contextLength);
+    if (bytes === null) continue;
+    const want = `at most ${contextLength} tokens (the model's context)`;
+    throw new ConfigError(expected(where, want, `${bytes} bytes of text, which are more`, "shorten the row or leave it out"));
+  }
+}
+
+/** What is encoded as one piece. */
+function conversationsOf(row: ExampleRow): (readonly Message[])[] {
+  switch (row.kind) {
+    case "dialogue":
+    case "turns":
+      return [row.messages];
+    case "pair":
+      return [row.chosen, row.rejected].map((answer) => [...row.prompt, ...answer]);
+    case "label":
+      return [[...row.prompt, ...row.answer]];
+    case "steps":
+      return [[...row.prompt, ...row.steps.map((content): Message => ({ role: "assistant", content }))]];
+  }
 }
 
 interface EncodeOptions {

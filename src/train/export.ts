@@ -1,12 +1,12 @@
 /** Exports a run's policy, or any model, in the forms that other software opens. */
-import { mkdir, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
+import { readdir, rename, rm, rmdir, stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { ConfigError, expected } from "../errors.ts";
+import { ConfigError, ModelError, diskProblem, expected, messageOf, onDisk } from "../errors.ts";
 import type { GgufWriteType } from "../compute/models/files/gguf.ts";
 import { openModelFiles } from "../compute/models/files/model-folder.ts";
-import { familyOf } from "../compute/models/parameters.ts";
+import { readArchitecture } from "../compute/models/parameters.ts";
 import { writers, type ExportFormat } from "./export-formats.ts";
-import { temporaryName } from "./record/files.ts";
+import { isMissing, makeFolder, removeMade, temporaryName } from "./record/files.ts";
 import { isRunFolder, openTrained, type TrainedOptions, type TrainedWeights } from "./trained.ts";
 
 /** Number types that each format is written in; the first is the default. */
@@ -58,8 +58,7 @@ export async function exportModel(source: string, options: ExportOptions): Promi
   }
   const files = await openModelFiles(trained?.base ?? source, options.cacheDir === undefined ? {} : { cacheDir: options.cacheDir });
   try {
-    const family = familyOf(files.config);
-    const made = { files, family, architecture: family.read(files.config), trained, type, signal: options.signal };
+    const made = { files, ...readArchitecture(files), trained, type, signal: options.signal };
     const base = trained?.base ?? source;
     const parameters = await placed(to, (path) => writers[format](path, { ...made, base }), options.signal);
     return { path: to, format, type, bytes: await sizeOf(to), parameters, model: files.name, checkpoint: trained?.checkpoint };
@@ -75,11 +74,17 @@ function formatOf(path: string): "gguf" | "onnx" | undefined {
 
 async function refuseTarget(path: string, format: ExportFormat): Promise<void> {
   const isFile = format === "gguf" || format === "onnx";
-  if (formatOf(path) !== (isFile ? format : undefined)) {
-    const want = isFile ? `a file name that ends in .${format}` : "the name of a folder";
-    throw new ConfigError(expected(`export as ${format}`, want, basename(path)));
+  if (!isFile && /\.(gguf|onnx|safetensors|json|bin|pt)$/i.test(path)) {
+    const remedy = "the folder then holds model.safetensors, configuration and tokenizer";
+    throw new ConfigError(expected(`export as ${format}`, "the name of a folder", basename(path), remedy));
   }
-  const found = await stat(path).catch(() => undefined);
+  if (isFile && formatOf(path) !== format) {
+    throw new ConfigError(expected(`export as ${format}`, `a file name that ends in .${format}`, basename(path)));
+  }
+  const found = await stat(path).catch((cause: unknown) => {
+    if (isMissing(cause)) return undefined;
+    throw new ConfigError(diskProblem(cause, path) ?? messageOf(cause), { cause });
+  });
   if (found === undefined || (!isFile && found.isDirectory() && (await readdir(path)).length === 0)) return;
   const got = found.isDirectory() ? "a folder" : "a file";
   throw new ConfigError(expected(`export to ${path}`, "a path that is free", `${got} that is there`, "choose another, or remove it first"));
@@ -87,18 +92,21 @@ async function refuseTarget(path: string, format: ExportFormat): Promise<void> {
 
 /** Lets `write` fill a temporary place beside `to`, and renames it when it is complete. */
 async function placed<T>(to: string, write: (path: string) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  await mkdir(dirname(to), { recursive: true });
-  const temporary = temporaryName(to);
-  try {
-    const result = await write(temporary);
-    signal?.throwIfAborted();
-    await rmdir(to).catch(() => undefined);
-    await rename(temporary, to);
-    return result;
-  } catch (cause) {
-    await rm(temporary, { recursive: true, force: true });
-    throw cause;
-  }
+  return onDisk(ModelError, to, async () => {
+    const made = await makeFolder(dirname(to));
+    const temporary = temporaryName(to);
+    try {
+      const result = await write(temporary);
+      signal?.throwIfAborted();
+      await rmdir(to).catch(() => undefined);
+      await rename(temporary, to);
+      return result;
+    } catch (cause) {
+      await rm(temporary, { recursive: true, force: true });
+      if (made !== undefined) await removeMade(dirname(to), made);
+      throw cause;
+    }
+  });
 }
 
 async function sizeOf(path: string): Promise<number> {

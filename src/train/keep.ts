@@ -14,6 +14,8 @@ import type { UpdateResult } from "./update.ts";
 
 /** Told of everything worth showing. */
 export interface TrainObserver {
+  /** Bytes of `data` that were read and encoded; called only while that takes long. */
+  readonly onRead?: (done: number, total: number) => void;
   readonly onStep?: (row: MetricsRow) => void;
   readonly onEvaluation?: (evaluation: Evaluation, step: number) => void;
   readonly onRollout?: (done: number, total: number, phase: "train" | "heldout") => void;
@@ -52,15 +54,38 @@ interface KeptStep {
 /** Optimiser steps without effect in a row that end a run. */
 const patience = 3;
 
+/** Who interrupts a run waits for two seconds at most: a checkpoint that is larger, or took longer before, is then not tried. */
+const hasty = { bytes: 64e6, seconds: 0.5 };
+
 export class StepKeeper {
   readonly #context: RunContext;
   #failures = 0;
   #evaluation: Evaluation | undefined;
   /** Of the last evaluation on examples. */
   #examples: HeldoutScores | undefined;
+  /** What the last committed step handed on, as long as the engine holds that step's weights; what is checkpointed; how long it took. */
+  #whole: JsonObject | undefined;
+  #saved: number;
+  #seconds: number | undefined;
 
   constructor(context: RunContext) {
     this.#context = context;
+    this.#saved = context.run.resumedFrom?.manifest.step ?? 0;
+  }
+
+  /** Runs all steps. An interruption between two updates leaves a checkpoint of the last committed step, if there is time for one. */
+  async guard<T>(steps: () => Promise<T>): Promise<T> {
+    try {
+      return await steps();
+    } catch (cause) {
+      if (this.#context.signal?.aborted === true) await this.#saveInHaste();
+      throw cause;
+    }
+  }
+
+  /** Called before weights are written: from then until `keep` has returned they are those of no committed step. */
+  changing(): void {
+    this.#whole = undefined;
   }
 
   /** The last evaluation of this process. */
@@ -108,16 +133,30 @@ export class StepKeeper {
     }
     const due = config.train.evalEvery > 0 && (last || step % config.train.evalEvery === 0);
     if (due) await this.#evaluate(step);
-    if (!checkpointed) return;
-    const held = due ? (this.#evaluation ?? this.#examples)?.score : undefined;
-    const score = held === undefined || Number.isNaN(held) ? {} : { score: held };
-    await writeCheckpoint(run, {
-      step,
-      save: (folder) => policy.engine.save(folder),
-      extra,
-      keep: config.train.keepCheckpoints,
-      ...score,
-    });
+    if (checkpointed) {
+      const held = due ? (this.#evaluation ?? this.#examples)?.score : undefined;
+      await this.#save(step, extra, held === undefined || Number.isNaN(held) ? {} : { score: held });
+    }
+    this.#whole = extra;
+  }
+
+  async #save(step: number, extra: JsonObject, score: { readonly score?: number } = {}): Promise<void> {
+    const { config, policy, run } = this.#context;
+    const started = performance.now();
+    const save = (folder: string): Promise<void> => policy.engine.save(folder);
+    await writeCheckpoint(run, { step, save, extra, keep: config.train.keepCheckpoints, ...score });
+    this.#saved = step;
+    this.#seconds = (performance.now() - started) / 1000;
+  }
+
+  async #saveInHaste(): Promise<void> {
+    const { run, policy } = this.#context;
+    // Weights and two moments in float32, of the policy and of what is trained beside it.
+    const bytes = 12 * policy.engine.info.trainable * Math.max(1, policy.engine.info.adapters.length);
+    const inTime = this.#seconds === undefined ? bytes <= hasty.bytes : this.#seconds <= hasty.seconds;
+    if (this.#whole === undefined || this.#saved === run.lastStep || !inTime) return;
+    // It was not asked for: where it fails, the run goes on from the checkpoint before.
+    await this.#save(run.lastStep, this.#whole).catch(() => undefined);
   }
 
   /** Held-out examples and held-out tasks, where a run has them. */

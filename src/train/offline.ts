@@ -21,12 +21,26 @@ interface OfflineRun extends RunContext {
 
 /** Trains until `config.train.steps` steps of `rollout.tasksPerStep` examples are committed. */
 export async function trainOffline(offline: OfflineRun): Promise<Evaluation | undefined> {
-  const { config, algorithm, examples, run } = offline;
-  const { engine } = offline.policy;
+  const { config, algorithm, examples } = offline;
   const size = examples.length - config.train.evalRows;
   const learners = learnersOf({ config, algorithm, size });
   const addReference = await openReference(offlineReference(offline));
   const keeper = new StepKeeper({ ...offline, ...heldoutOf(offline, { size, learners, addReference }) });
+  await keeper.guard(() => takeSteps(offline, { learners, addReference, keeper, size }));
+  return keeper.evaluation;
+}
+
+interface OfflineParts {
+  readonly learners: readonly Learner[];
+  readonly addReference: AddReference;
+  readonly keeper: StepKeeper;
+  /** Examples that are trained on: the first ones. */
+  readonly size: number;
+}
+
+async function takeSteps(offline: OfflineRun, { learners, addReference, keeper, size }: OfflineParts): Promise<void> {
+  const { config, algorithm, examples, run } = offline;
+  const { engine } = offline.policy;
   await keeper.start();
   for (let step = run.lastStep + 1; step <= config.train.steps; step++) {
     const started = performance.now();
@@ -37,7 +51,7 @@ export async function trainOffline(offline: OfflineRun): Promise<Evaluation | un
       const indices = learner.indices(step);
       const plain = batchOf(indices.map((index) => examples[index]!), algorithm);
       const batch = await withScalars(await addReference(plain, indices), { algorithm, engine });
-      updates.push(await updateAdapter(batch, { ...offline, adapter: learner.adapter, step }));
+      updates.push(await updateAdapter(batch, { ...offline, adapter: learner.adapter, step, keeper }));
       used.push(...indices.map((index) => nameOf(learner, learners.length, examples[index]!.kind, index)));
       tokens += batch.scalars["tokens"]!;
     }
@@ -48,7 +62,6 @@ export async function trainOffline(offline: OfflineRun): Promise<Evaluation | un
       await writeRewardModel(join(run.folder, "reward-model"), { ...offline, examples: examples.slice(0, size) });
     await keeper.keep({ step, tasks: used, rollouts: [], trajectories: [], update, metrics });
   }
-  return keeper.evaluation;
 }
 
 function offlineReference({ algorithm, examples, policy, run, signal }: OfflineRun): Parameters<typeof openReference>[0] {
@@ -83,7 +96,11 @@ async function withScalars(
 
 async function updateAdapter(
   batch: Batch,
-  { algorithm, config, policy, signal, adapter, step }: OfflineRun & { readonly adapter: string; readonly step: number },
+  { algorithm, config, policy, signal, adapter, step, keeper }: OfflineRun & {
+    readonly adapter: string;
+    readonly step: number;
+    readonly keeper: StepKeeper;
+  },
 ): Promise<UpdateResult> {
   const { optim, train } = config;
   const first = await policy.engine.forwardBackward(batch, algorithm.loss, { adapter, ...(signal === undefined ? {} : { signal }) });
@@ -93,6 +110,7 @@ async function updateAdapter(
     warmup: optim.warmupSteps,
     total: train.steps,
   });
+  keeper.changing();
   return { first, optim: [await policy.engine.optimStep({ ...optim, learningRate, adapter })], learningRate, samplerGap: 0 };
 }
 

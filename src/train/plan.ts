@@ -1,6 +1,6 @@
 /** The plan: what a configuration means in completions, tokens, passes over the data and memory, said before any model loads. */
 import { openAlgorithm } from "../algo/registry.ts";
-import { ConfigError, expected } from "../errors.ts";
+import { ConfigError, amount, expected } from "../errors.ts";
 import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 import { type TrainConfig, planHash } from "./config.ts";
 
@@ -104,13 +104,15 @@ export function planLines(config: TrainConfig, made: Plan): string[] {
   const { rollout, train } = config;
   const samples = made.completionsPerStep / rollout.tasksPerStep;
   const group = samples > 1 ? ` x ${samples} samples` : "";
-  const evaluation = made.evalTasks === 0 ? "none" : `${made.evalTasks} held-out tasks every ${train.evalEvery} steps`;
+  const every = train.evalEvery === 1 ? "after every step" : `every ${train.evalEvery} steps`;
+  const evaluation = made.evalTasks === 0 ? "none" : `${amount(made.evalTasks, "held-out task")} ${every}`;
   const { weights, optimiser, activations, cache, total } = made.memoryBytes;
   const parts = Object.entries({ weights, optimiser, activations, cache }).map(([name, bytes]) => `${name} ${gigabytes(bytes)}`);
-  const completions = `${rollout.tasksPerStep} tasks${group} = ${made.completionsPerStep} completions`;
+  const completions = `${amount(rollout.tasksPerStep, "task")}${group} = ${amount(made.completionsPerStep, "completion")}`;
+  const passes = `${made.epochs.toFixed(2)} passes over the train split`;
   return [
     `each step   ${completions}, at most ${count(made.tokensPerStep)} sampled tokens`,
-    `the run     ${made.steps} steps = ${made.epochs.toFixed(2)} passes over the train split, at most ${count(made.tokensTotal)} tokens`,
+    `the run     ${amount(made.steps, "step")} = ${passes}, at most ${count(made.tokensTotal)} tokens`,
     `evaluation  ${evaluation}`,
     `memory      about ${gigabytes(total)} (${parts.join(", ")})`,
     `hash        ${made.hash.slice(0, 16)}`,

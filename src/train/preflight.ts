@@ -2,6 +2,8 @@
  * Before anything is trained: the reference solution must score 1; an empty answer, a blank and the question itself must not pay.
  * A reward that fails here would fail for hours unnoticed.
  */
+import { setImmediate } from "node:timers/promises";
+import { hopelessBytes } from "../compute/text/dialogue.ts";
 import { ConfigError, EnvError, RewardError, boundary, expected } from "../errors.ts";
 import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { soundVerdict } from "../loop/reward/score.ts";
@@ -28,7 +30,15 @@ const said = (verdict: Verdict): string =>
 export async function preflight(env: Env, source: TaskSource, { graded = true, signal, ...limits }: PreflightOptions): Promise<void> {
   checkMaxTokens(limits.maxTokens, limits.contextLength);
   const first = (count: number): Task[] => Array.from({ length: Math.min(count, source.size) }, (_, i) => source.at(i));
-  for (const task of first(most.measured)) checkLength(env, task, limits);
+  let began = performance.now();
+  for (const task of first(most.measured)) {
+    if (performance.now() - began > 100) {
+      await setImmediate();
+      signal?.throwIfAborted();
+      began = performance.now();
+    }
+    checkLength(env, task, limits);
+  }
   for (const task of graded ? first(most.graded) : []) {
     signal?.throwIfAborted();
     await boundary(EnvError, `preflight: task ${task.id}`, async () => {
@@ -40,12 +50,13 @@ export async function preflight(env: Env, source: TaskSource, { graded = true, s
 
 /** A prompt is never cut: one that leaves no room for a turn is refused by its id. */
 function checkLength(env: Env, task: Task, { renderer, contextLength, maxTokens }: PreflightOptions): void {
-  const tools = env.tools.map(({ spec }) => spec);
-  const { length } = renderer.start(task.prompt, tools).ids;
   const room = contextLength - maxTokens;
-  if (length <= room) return;
+  const bytes = hopelessBytes(renderer, task.prompt, room);
+  const length = bytes ?? renderer.start(task.prompt, env.tools.map(({ spec }) => spec)).ids.length;
+  if (bytes === null && length <= room) return;
   const want = `a prompt of at most ${room} tokens (context ${contextLength} less rollout.maxTokens ${maxTokens})`;
-  throw new ConfigError(expected(`task ${task.id}`, want, String(length), "leave the task out or lower rollout.maxTokens"));
+  const got = bytes === null ? String(length) : `${bytes} bytes of text`;
+  throw new ConfigError(expected(`task ${task.id}`, want, got, "leave the task out or lower rollout.maxTokens"));
 }
 
 async function checkReference(env: Env, task: Task, solution: readonly Message[]): Promise<void> {

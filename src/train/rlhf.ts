@@ -57,7 +57,7 @@ export interface RlhfResult {
 export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
   const { sft, reward, policy, observer } = options;
   const tuned = sft === undefined ? undefined : await runStage("sft", { ...options, input: { algo: { name: "sft" }, ...sft } });
-  const model = tuned === undefined ? options.model : await mergedModel(tuned.folder);
+  const model = tuned === undefined ? options.model : await mergedModel(tuned);
   const { caution = 0, data, ...own } = reward;
   const pairs = { ...own, data: typeof data === "string" ? data : await data(model) };
   const judged = await runStage("reward", { ...options, model, input: { algo: { name: "reward-model" }, ...pairs } });
@@ -79,7 +79,7 @@ interface StageOptions extends Pick<RlhfOptions, "model" | "name" | "seed" | "ad
 }
 
 async function runStage(stage: StageName, { input, more, ...options }: StageOptions): Promise<TrainResult> {
-  const { model, name, seed, adapter, runsFolder = "runs", signal, observer = {} } = options;
+  const { model, name, seed, adapter, runsFolder = "runs", signal, observer } = options;
   const run = `${name}-${stage}`;
   const config: TrainConfigInput = {
     ...input,
@@ -87,14 +87,15 @@ async function runStage(stage: StageName, { input, more, ...options }: StageOpti
     model: { path: model, adapter: "lora", ...adapter },
     ...(seed === undefined ? {} : { seed }),
   };
-  observer.onStage?.(stage, run);
+  observer?.onStage?.(stage, run);
   const resume = await isRunFolder(join(runsFolder, run));
-  return train(config, { ...more, runsFolder, resume, observer, ...(signal === undefined ? {} : { signal }) });
+  const given = { ...(observer === undefined ? {} : { observer }), ...(signal === undefined ? {} : { signal }) };
+  return train(config, { ...more, runsFolder, resume, ...given });
 }
 
-/** The fine-tuned policy as a model folder of its own, written once. */
-async function mergedModel(run: string): Promise<string> {
-  const to = join(run, "model");
+/** The fine-tuned policy as a model folder of its own, written once for a number of steps. */
+async function mergedModel({ folder: run, steps }: TrainResult): Promise<string> {
+  const to = join(run, `model-${steps}`);
   const isThere = await access(to).then(() => true, () => false);
   if (!isThere) await exportModel(run, { to });
   return to;

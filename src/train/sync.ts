@@ -18,8 +18,12 @@ import { Watch } from "./watch.ts";
 
 /** Trains until all steps are committed or the token budget is spent; returns the last evaluation, and why a run ended early. */
 export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: Evaluation | undefined; readonly stopped?: string }> {
-  const { config, env, algorithm, policy, run } = sync;
   const keeper = new StepKeeper(sync);
+  return keeper.guard(() => takeSteps(sync, keeper));
+}
+
+async function takeSteps(sync: SyncRun, keeper: StepKeeper): ReturnType<typeof trainSync> {
+  const { config, env, algorithm, policy, run } = sync;
   const watch = new Watch(sync);
   const budget = new TokenBudget(sync);
   let coefficients = coefficientsOf(run, algorithm);
@@ -32,6 +36,7 @@ export async function trainSync(sync: SyncRun): Promise<{ readonly evaluation: E
     clock.mark("evidence");
     const credits = algorithm.credit(collected.groups, { evidence: evidence.of, limits: config.rollout, coefficients });
     const built = buildBatch(credits, batchOptions(sync, { evidence: evidence.of, scalars: coefficients }));
+    keeper.changing();
     const critic = await trainCritic(sync, { step, credits });
     const warming = step <= (algorithm.critic?.warmupSteps ?? 0);
     const update = built.batch === null || warming ? null : await updatePolicy(policy.engine, built.batch, updateOptions(sync, step));

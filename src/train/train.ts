@@ -2,9 +2,9 @@
  * `train`: from a configuration to a trained run folder. The configuration is checked and the plan is told before any weights are
  * read; the preflight grades reference answers before anything is sampled.
  */
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { openAlgorithm } from "../algo/registry.ts";
-import type { ChatRenderer } from "../compute/text/renderer.ts";
 import { openPolicy, readModelFacts, rendererOf, type OpenedPolicy } from "../compute/policy/open.ts";
 import { loraOptions, loraShapes, type LoraOptions } from "../compute/models/lora.ts";
 import { parameterCount } from "../compute/policy/local/memory.ts";
@@ -24,6 +24,7 @@ import { addLearners } from "./learners.ts";
 import { trainOffline } from "./offline.ts";
 import { isPrecomputed } from "./reference.ts";
 import { trainSync } from "./sync.ts";
+import { terminal } from "./terminal.ts";
 
 export interface TrainOptions {
   /** The environment, where it is not one that a configuration can name. Its name is what the configuration then says. */
@@ -37,6 +38,7 @@ export interface TrainOptions {
   readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
   readonly runsFolder?: string;
   readonly resume?: boolean;
+  /** Told what happens; default `terminal()` where standard error is a terminal, else nothing. */
   readonly observer?: TrainObserver & { readonly onPlan?: (config: TrainConfig, plan: Plan) => void };
   readonly signal?: AbortSignal;
 }
@@ -53,18 +55,18 @@ export interface TrainResult {
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = {}, signal }: TrainOptions = {},
+  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = usual(), signal }: TrainOptions = {},
 ): Promise<TrainResult> {
-  const config = parseTrainConfig(input, own === undefined ? {} : { algorithm: own });
+  const config = placed(parseTrainConfig(input, own === undefined ? {} : { algorithm: own }));
   const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
   checkSources(config, algorithm, environment);
   // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
   const graded = attach === undefined || config.train.evalEvery > 0;
   const abort = signal === undefined ? {} : { signal };
-  const made = plan(config, await checkedFacts(config, environment, { graded, ...abort }), algorithm);
-  observer.onPlan?.(config, made);
-  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
+  const { facts, examples } = await checkedFacts(config, { env: environment, algorithm, graded, onRead: observer.onRead, ...abort });
+  const made = plan(config, facts, algorithm);
+  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data, signal) };
   await using run = await openRun({
     folder: join(runsFolder, config.name),
     config: configJson(config),
@@ -72,6 +74,7 @@ export async function train(
     inputs,
     resume,
   });
+  observer.onPlan?.(config, made);
   for (const note of run.notes) observer.onNote?.(note);
   if (run.lastStep >= config.train.steps) {
     observer.onNote?.(`all ${run.lastStep} steps of this run are done; nothing is left to train`);
@@ -94,13 +97,17 @@ export async function train(
   }
   const result =
     algorithm.kind === "offline"
-      ? { evaluation: await trainOffline({ ...context, algorithm, examples: examplesOf(config, algorithm, policy) }) }
+      ? { evaluation: await trainOffline({ ...context, algorithm, examples }) }
       : await trainSync({ ...context, ...models, env: environment!, algorithm });
   return { folder: run.folder, steps: run.lastStep, ...result };
 }
 
-function examplesOf({ data }: TrainConfig, algorithm: OfflineAlgorithm, { renderer, engine }: OpenedPolicy): readonly Example[] {
-  return readExamples(data!, algorithm, { renderer, contextLength: engine.info.contextLength });
+const usual = (): NonNullable<TrainOptions["observer"]> => (process.stderr.isTTY === true ? terminal() : {});
+
+/** A model on disk is named by its absolute path from here on, so that the run can be opened from any folder. */
+function placed(config: TrainConfig): TrainConfig {
+  const path = resolve(config.model.path);
+  return existsSync(path) ? { ...config, model: { ...config.model, path } } : config;
 }
 
 function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
@@ -160,12 +167,19 @@ async function openTrainable(
   }
 }
 
-/** Reads the model's configuration and tokenizer, checks the tasks against them, and says what the plan needs to know. */
+interface CheckOptions {
+  readonly env: Env | undefined;
+  readonly algorithm: Algorithm | OfflineAlgorithm;
+  readonly graded: boolean;
+  readonly onRead: TrainObserver["onRead"];
+  readonly signal?: AbortSignal;
+}
+
+/** Reads the model's configuration and tokenizer, checks tasks and examples against them, and says what the plan needs to know. */
 async function checkedFacts(
   config: TrainConfig,
-  env: Env | undefined,
-  grading: { readonly graded: boolean; readonly signal?: AbortSignal },
-): Promise<PlanFacts> {
+  { env, algorithm, onRead, ...grading }: CheckOptions,
+): Promise<{ readonly facts: PlanFacts; readonly examples: readonly Example[] }> {
   const { files, architecture: a } = await readModelFacts(config.model.path);
   try {
     const renderer = rendererOf(files);
@@ -177,22 +191,22 @@ async function checkedFacts(
     if (env !== undefined && source !== undefined) {
       await preflight(env, source, { renderer, contextLength: a.context, maxTokens: config.rollout.maxTokens, ...grading });
     }
-    return {
-      trainTasks: config.data === undefined ? (source?.size ?? 0) : trainedExamples(config, renderer, a.context),
+    const reading = { renderer, contextLength: a.context, ...grading, ...(onRead === undefined ? {} : { onRead }) };
+    const examples = algorithm.kind === "offline" ? await readExamples(config.data!, algorithm, reading) : [];
+    const facts = {
+      trainTasks: algorithm.kind === "offline" ? trainedCount(config, examples.length) : (source?.size ?? 0),
       testTasks: config.train.evalEvery === 0 || env === undefined ? 0 : env.tasks("test").size,
       contextLength: a.context, parameters: parameterCount(a), trainable, layers: a.layers,
       hidden: a.hidden, intermediate: a.intermediate, vocabulary: a.vocabulary, cachePerTokenLayer: 2 * a.kvHeads * a.headDim,
     };
+    return { facts, examples };
   } finally {
     await files.close();
   }
 }
 
 /** Examples that are trained on: all but the held-out ones. */
-function trainedExamples({ data, algo, train: { evalRows } }: TrainConfig, renderer: ChatRenderer, contextLength: number): number {
-  const algorithm = openAlgorithm(algo);
-  if (data === undefined || algorithm.kind !== "offline") return 0;
-  const { length } = readExamples(data, algorithm, { renderer, contextLength });
+function trainedCount({ data, train: { evalRows } }: TrainConfig, length: number): number {
   if (length > evalRows) return length - evalRows;
   throw new ConfigError(expected("train.evalRows", `fewer than the ${length} examples of ${data}`, String(evalRows)));
 }

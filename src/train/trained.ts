@@ -10,7 +10,7 @@ import { openPolicy, readModelFacts, type OpenedPolicy } from "../compute/policy
 import { HostTensor } from "../compute/tensor/host.ts";
 import { type CheckpointChoice, findCheckpoint } from "./record/checkpoint.ts";
 import { listFolder, readLines } from "./record/files.ts";
-import { fingerprint } from "./record/fingerprint.ts";
+import { runHash } from "./record/fingerprint.ts";
 import { readJsonObject } from "./record/read-run.ts";
 
 /** The part of a run's configuration that says what its checkpoints hold. */
@@ -56,7 +56,7 @@ export async function openTrained(folder: string, { checkpoint: choice = "latest
     throw new RunError(expected(`${folder}/config.json: model`, "a path and an adapter", JSON.stringify(config["model"] ?? null)));
   }
   const lastStep = (await readLines(join(folder, "ledger.jsonl"))).lines.length;
-  const found = await findCheckpoint({ folder, configHash: fingerprint(config), lastStep }, choice);
+  const found = await findCheckpoint({ folder, configHash: runHash(config), lastStep }, choice);
   const lora = parsed.data.adapter === "lora" ? loraOptions(parsed.data) : undefined;
   return {
     base: base ?? parsed.data.path,
@@ -74,7 +74,7 @@ async function readWeights(path: string, shapes: ReadonlyMap<string, readonly nu
   const source = await openSafetensors(path);
   try {
     const weights = new Map<string, HostTensor>();
-    const remedy = "it was trained on another base model: name that one with --base";
+    const remedy = "it was trained on another base model: name that one as the base";
     for (const [name, shape] of shapes) {
       const stored = source.tensors.get(name);
       const got = stored === undefined ? "none" : `[${stored.shape.join(", ")}]`;

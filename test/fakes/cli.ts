@@ -22,6 +22,7 @@ export async function runFlywheel(
     stderr: { ...form, write: (text: string) => (err += text) },
     environment: {},
     cwd: process.cwd(),
+    command: "flywheel",
     signal: new AbortController().signal,
     decoderFor: () => Promise.resolve(null),
     ...services,

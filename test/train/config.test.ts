@@ -223,7 +223,16 @@ test.each<[string, object, string]>([
     { algo: { name: "reinforce-plus-plus", klCoef: 0.1 } },
     "algo.klCoef and algo.klRewardCoef: KL counts twice, as 0.1 in the loss and 0.01 in the reward; set one to 0",
   ],
-  ["an unknown adapter", { model: { path: "m", adapter: "qlora" } }, 'model.adapter: expected "lora" or "full", got "qlora"'],
+  [
+    "an unknown adapter",
+    { model: { path: "m", adapter: "qlora" } },
+    'model.adapter: expected "lora" or "full", got "qlora" (did you mean lora?)',
+  ],
+  [
+    "an algorithm that is mistyped",
+    { algo: { name: "gprpo" } },
+    `algo.name: expected ${algorithms.map(({ id }) => `"${id}"`).join(" or ")}, got "gprpo" (did you mean grpo?)`,
+  ],
   [
     "a missing model",
     { model: {} },

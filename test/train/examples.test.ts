@@ -1,11 +1,12 @@
 /** Files of examples: what each form becomes, row by row, and what is refused by its line. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { dpo } from "../../src/algo/dpo.ts";
 import { kto } from "../../src/algo/kto.ts";
 import { processRewardModel } from "../../src/algo/process-reward-model.ts";
 import { rewardModel } from "../../src/algo/reward-model.ts";
+import { sft } from "../../src/algo/sft.ts";
 import { trainBpe } from "../../src/compute/text/bpe-trainer.ts";
 import { openChatTemplate } from "../../src/compute/text/chat-template.ts";
 import { openRenderer, type ChatRenderer } from "../../src/compute/text/renderer.ts";
@@ -185,25 +186,59 @@ test("one begin-of-text token at most: a template that writes two is refused, on
 });
 
 const good = { prompt: "hi", chosen: "dog", rejected: "fox" };
+const turn = { role: "assistant", content: "dog" };
+const said = (content: unknown, role = "user") => ({ messages: [{ role, content }, turn] });
 test.each<[string, OfflineAlgorithm, object, RegExp]>([
   ["an answer without a token", dpo(), { ...good, rejected: "" }, /line 2 rejected: expected at least one token in each assistant message/],
   ["an answer that is a question", dpo(), { ...good, chosen: { role: "user", content: "x" } }, /chosen: expected an answer that begins/],
   ["a prompt that ends with an answer", dpo(), { ...good, prompt: [{ role: "assistant", content: "x" }] }, /2 chosen: expected a prompt/],
   ["a row that is too long", dpo(), { ...good, chosen: "dog ".repeat(60) }, /line 2: expected at most 64 tokens .*, got \d+/],
-  ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2: expected a pair .*, got rejected: /],
+  ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2 rejected: expected a text or messages, got nothing; a row /],
   ["equal scores", dpo(), { prompt: "hi", answers: [{ text: "a", score: 2 }, { text: "b", score: 2 }] }, /2: .* two scores, got 2/],
-  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /line 2: expected a pair/],
-  ["a label that is a word", kto(), { prompt: "hi", completion: "x", label: "true" }, /line 2: expected a labelled answer .*, got label: /],
   [
     "labels and turns of two numbers",
     processRewardModel(),
     { messages: [{ role: "user", content: "hi" }, { role: "assistant", content: "dog" }], labels: [1, 0] },
     /line 2: expected 1 labels, one for each assistant message, got 2/,
   ],
+  ["a score of 5", dpo(), { prompt: "hi", answers: [{ text: "a", score: 5 }, { text: "b", score: 2 }] }, /1 score: expected at most 4, /],
+  ["a label that is a word", kto(), { prompt: "hi", completion: "x", label: "true" }, /2 label: expected true or false, got "true";/],
   ["labels and steps of two lengths", processRewardModel(), { prompt: "hi", steps: ["a", "b"], labels: [1] }, /line 2: expected 2 labels/],
-  ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2: expected labelled steps/],
+  ["a label of 2", processRewardModel(), { prompt: "hi", steps: ["a"], labels: [2] }, /line 2 labels 1: expected at most 1, got 2; a/],
+  ["a role that is mistyped", sft(), said("hi", "usr"), /2 messages 1 role: .* tool, got "usr" \(did you mean user\?\);/],
+  ["a content that is a number", sft(), said(5), /2 messages 1 content: expected a text, got 5; a row is a dialogue/],
+  ["a list of one message", sft(), { messages: [turn] }, /line 2 messages: expected a list of at least 2, got /],
+  ["text that cannot fit", sft(), said("x".repeat(4e6)), /got 4000003 bytes of text, which are more; shorten/],
+  ["an integer that is rounded", dpo(), { ...good, margin: 2 ** 53 }, /2: expected integers up to .*, got 9007199254740992; write/],
   ["an empty step", processRewardModel(), { prompt: "hi", steps: ["a", " "], labels: [1, 1] }, /line 2: .* text, got step 2/],
 ])("%s is refused by its line", async (_, algorithm, row, message) => {
-  const first = { dialogues: good, pairs: good, labels: good, steps: { prompt: "hi", steps: ["dog"], labels: [1] } }[algorithm.examples];
+  const steps = { prompt: "hi", steps: ["dog"], labels: [1] };
+  const first = { dialogues: said("hi"), pairs: good, labels: good, steps }[algorithm.examples];
   await expect(read([first, row], algorithm, { contextLength: 64 })).rejects.toThrow(message);
+});
+
+test("reading lets other work in between, tells how far it is, and stops when it is told to", async () => {
+  const path = writeRows(await temporaryFolder(), Array.from({ length: 20_000 }, () => good));
+  const options = { renderer, contextLength: 64 };
+  const stopping = new AbortController();
+  const told: (readonly [number, number])[] = [];
+  const onRead = (done: number, total: number): void => {
+    told.push([done, total]);
+    stopping.abort(new Error("enough"));
+  };
+  await expect(readExamples(path, dpo(), { ...options, onRead, signal: stopping.signal })).rejects.toThrow("enough");
+  const { length } = readFileSync(path);
+  expect(told).toHaveLength(1);
+  expect([told[0]![0] < length / 2, told[0]![1]]).toEqual([true, length]);
+});
+
+test("a byte-order mark is no part of the first row; bytes that are no UTF-8 are named by their line", async () => {
+  const folder = await temporaryFolder();
+  const path = writeRows(folder, [good, good]);
+  const rows = readFileSync(path);
+  const options = { renderer, contextLength: 64 };
+  writeFileSync(path, Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), rows]));
+  expect(await readExamples(path, dpo(), options)).toHaveLength(2);
+  writeFileSync(path, Buffer.concat([rows, Buffer.from(JSON.stringify({ ...good, chosen: "Z\u00fcrich" }), "latin1")]));
+  await expect(readExamples(path, dpo(), options)).rejects.toThrow(/data.jsonl line 3: expected UTF-8, got bytes that are none; save/);
 });

@@ -115,7 +115,7 @@ test("a supervised run resumes on the data it began with, and on no other", asyn
     "enough",
   );
   writeFileSync(data, supervisedLine("2+2", "five"));
-  await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore the file or use another --name$/);
+  await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore the file, or use another name$/);
   writeFileSync(data, supervisedLine("2+2", "four"));
   expect((await resume()).steps).toBe(3);
 });

@@ -1,9 +1,9 @@
-/** Ctrl-C: the first asks the command to stop in order, the second ends the process at once, and so does time. */
+/** Ctrl-C and SIGTERM: the first asks the command to stop in order, the second ends the process at once, and so does time. */
 import type { EventEmitter } from "node:events";
 import { Interrupted } from "./services.ts";
 
 /** Milliseconds in which a command may stop in order. What is on disk is whole at any moment, so an end at once loses nothing more. */
-const patience = 1000;
+const patience = 1400;
 
 interface InterruptOptions {
   readonly exit: (code: number) => void;
@@ -11,10 +11,10 @@ interface InterruptOptions {
   readonly late?: () => void;
 }
 
-/** A signal that is aborted at the first SIGINT of `source`; at the next, or when patience is over, `exit` is called. */
+/** A signal that is aborted at the first SIGINT or SIGTERM of `source`; at the next, or when patience is over, `exit` is called. */
 export function interruptSignal(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): AbortSignal {
   const interrupt = new AbortController();
-  source.on("SIGINT", () => {
+  const stop = (): void => {
     if (interrupt.signal.aborted) return exit(130);
     interrupt.abort(new Interrupted());
     const end = setTimeout(() => {
@@ -22,6 +22,7 @@ export function interruptSignal(source: EventEmitter, { exit, late = () => undef
       exit(130);
     }, patience);
     end.unref();
-  });
+  };
+  for (const name of ["SIGINT", "SIGTERM"]) source.on(name, stop);
   return interrupt.signal;
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env node
 /** Entry of the `flywheel` command. */
+import { diskProblem } from "../../errors.ts";
+import { ownCommand } from "./command.ts";
 import { decoderFor } from "./decoder.ts";
 import { interruptSignal } from "./interrupt.ts";
 import { runCli } from "./program.ts";
@@ -8,7 +10,8 @@ for (const stream of [process.stdout, process.stderr]) {
   // The reader has left (`flywheel inspect … | head`): nobody is there to be told.
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    throw error;
+    if (stream === process.stdout) process.stderr.write(`error: ${diskProblem(error, "standard output") ?? error.message}\n`);
+    process.exit(1);
   });
 }
 
@@ -18,9 +21,10 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   environment: process.env,
   cwd: process.cwd(),
+  command: ownCommand({ script: process.argv[1] ?? "", cwd: process.cwd(), environment: process.env }),
   signal: interruptSignal(process, {
     exit: (code) => process.exit(code),
-    late: () => process.stderr.write("\nstopped at once; what was committed is kept, and a run goes on with --resume\n"),
+    late: () => process.stderr.write("\nstopped at once; every committed step is kept, and --resume goes on from the last checkpoint\n"),
   }),
   decoderFor: (config) => decoderFor(config, { cwd: process.cwd(), environment: process.env }),
 });

@@ -1,7 +1,7 @@
 /** The command line: commands are registered here, and every error becomes one line and an exit code here. */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, type Help } from "commander";
-import { FlywheelError } from "../../errors.ts";
+import { FlywheelError, diskProblem, visible } from "../../errors.ts";
 import { registerCommands } from "./commands/all.ts";
 import { type CliServices, Interrupted } from "./services.ts";
 import { type Paint, painter, wantsColour } from "./ui/colour.ts";
@@ -37,7 +37,7 @@ function createProgram(services: CliServices): Command {
       writeOut: (text) => void stdout.write(text),
       writeErr: (text) => void stderr.write(text),
       outputError: (text, write) =>
-        write(text.replace(/^error: /, `${painter(wantsColour(stderr, environment))("error:", "red", "bold")} `)),
+        write(oneLine(text).replace(/^error: /, `${painter(wantsColour(stderr, environment))("error:", "red", "bold")} `)),
       getOutHasColors: () => wantsColour(stdout, environment),
       getErrHasColors: () => wantsColour(stderr, environment),
       getOutHelpWidth: () => stdout.columns ?? 100,
@@ -50,6 +50,9 @@ function createProgram(services: CliServices): Command {
   registerCommands(program, services);
   return program;
 }
+
+/** commander puts its suggestion on a line of its own. */
+const oneLine = (text: string): string => `${visible(text.trim().replaceAll("\n", " "))}\n`;
 
 function helpStyle(paint: Paint): Partial<Help> {
   return {
@@ -73,13 +76,14 @@ function isInterruption(cause: unknown, signal: AbortSignal): boolean {
   return cause === signal.reason || cause.name === "AbortError" || isInterruption(cause.cause, signal);
 }
 
-/** An error of ours is its message; any other is a fault, whose stack FLYWHEEL_DEBUG shows. */
+/** An error of ours, or of the file system, is one line; any other is a fault, whose stack FLYWHEEL_DEBUG shows. Data may be in it. */
 function describe(cause: unknown, environment: NodeJS.ProcessEnv): string {
-  if (!(cause instanceof Error)) return String(cause);
-  if ((environment.FLYWHEEL_DEBUG ?? "") !== "") return cause.stack ?? cause.message;
-  return cause instanceof FlywheelError
-    ? cause.message.replaceAll("\n", " ")
-    : `${cause.name}: ${cause.message} (FLYWHEEL_DEBUG=1 shows where)`;
+  if (cause instanceof Error && (environment.FLYWHEEL_DEBUG ?? "") !== "") return visible(cause.stack ?? cause.message);
+  const message =
+    cause instanceof FlywheelError
+      ? cause.message
+      : (diskProblem(cause) ?? (cause instanceof Error ? `${cause.name}: ${cause.message} (FLYWHEEL_DEBUG=1 shows where)` : String(cause)));
+  return visible(message.replace(/\s*\n\s*/g, " "));
 }
 
 function packageVersion(): string {

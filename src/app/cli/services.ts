@@ -15,6 +15,8 @@ export interface CliServices {
   readonly environment: NodeJS.ProcessEnv;
   /** Where relative paths begin. */
   readonly cwd: string;
+  /** How this program was started, for commands that are printed to be typed: `flywheel`, `npx flywheel`, `node path/main.js`. */
+  readonly command: string;
   /** Aborted at the first Ctrl-C: commands finish what must not be torn and throw the reason. The second ends the process. */
   readonly signal: AbortSignal;
   /** The tokenizer of the model that a run's configuration names, or null if it cannot be had: tokens are then shown as ids. */

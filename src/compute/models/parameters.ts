@@ -35,6 +35,19 @@ export function familyOf(config: JsonObject): Family {
   return found;
 }
 
+/** Family and architecture of a model on disk; what is wrong with its configuration is said with the file's path. */
+export function readArchitecture(
+  { config, configPath }: { readonly config: JsonObject; readonly configPath: string },
+): { readonly family: Family; readonly architecture: Architecture } {
+  try {
+    const family = familyOf(config);
+    return { family, architecture: family.read(config) };
+  } catch (cause) {
+    if (!(cause instanceof ModelError)) throw cause;
+    throw new ModelError(cause.message.replace(/^config\.json(?= )/, () => configPath), { cause });
+  }
+}
+
 /** The family of an architecture. */
 export function familyNamed(name: string): Family {
   const found = families.find((family) => family.name === name);
@@ -72,11 +85,17 @@ export function parameterShapes(a: Architecture): Map<string, readonly number[]>
   return shapes;
 }
 
-/** Reads every parameter, one stored tensor in memory at a time beside the result. */
-export async function loadParameters(family: Family, architecture: Architecture, source: TensorReader): Promise<Map<string, HostTensor>> {
-  const parameters = new Map<string, HostTensor>();
-  let held: { name: string; data: Float32Array } | undefined;
-  for (const [name, shape] of parameterShapes(architecture)) {
+interface Placed {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly stored: StoredAs;
+  /** Name of the tensor in the file. */
+  readonly file: string;
+}
+
+/** Where each parameter is stored, from the file's header alone. ModelError for one that is absent or has another shape. */
+export function placeParameters(family: Family, architecture: Architecture, source: Omit<TensorReader, "read">): Placed[] {
+  return [...parameterShapes(architecture)].map(([name, shape]) => {
     const stored = family.storedAs(name);
     const file = source.tensors.get(stored.name) === undefined ? stripPrefix(source, stored.name) : stored.name;
     const info = file === undefined ? undefined : source.tensors.get(file);
@@ -87,6 +106,15 @@ export async function loadParameters(family: Family, architecture: Architecture,
     const whole = storedShape(shape, stored);
     if (info.shape.join() !== whole.join())
       throw new ModelError(expected(`${source.path} ${file}`, `shape [${whole.join(", ")}]`, `[${info.shape.join(", ")}]`));
+    return { name, shape, stored, file };
+  });
+}
+
+/** Reads every parameter, one stored tensor in memory at a time beside the result. Errors as of `placeParameters`. */
+export async function loadParameters(family: Family, architecture: Architecture, source: TensorReader): Promise<Map<string, HostTensor>> {
+  const parameters = new Map<string, HostTensor>();
+  let held: { name: string; data: Float32Array } | undefined;
+  for (const { name, shape, stored, file } of placeParameters(family, architecture, source)) {
     if (held?.name !== file) held = { name: file, data: await source.read(file) };
     parameters.set(name, new HostTensor(fromStored(held.data, shape, stored), shape));
     if (stored.part === undefined) held = undefined;
@@ -95,7 +123,7 @@ export async function loadParameters(family: Family, architecture: Architecture,
 }
 
 /** Some checkpoints leave out the leading `model.` or `transformer.`. */
-function stripPrefix(source: TensorReader, name: string): string | undefined {
+function stripPrefix(source: Pick<TensorReader, "tensors">, name: string): string | undefined {
   const short = name.replace(/^(model|transformer)\./, "");
   return source.tensors.has(short) ? short : undefined;
 }

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { ConfigError, expected } from "../../errors.ts";
 import type { Architecture, Family } from "../models/architecture.ts";
 import { openModelFiles, type ModelFiles, type OpenModelOptions } from "../models/files/model-folder.ts";
-import { familyOf, loadParameters } from "../models/parameters.ts";
+import { loadParameters, placeParameters, readArchitecture } from "../models/parameters.ts";
 import { openChatTemplate } from "../text/chat-template.ts";
 import { openRenderer, type ChatRenderer } from "../text/renderer.ts";
 import { openTokenizer } from "../text/tokenizer.ts";
@@ -26,12 +26,13 @@ interface ModelFacts {
   readonly architecture: Architecture;
 }
 
-/** Reads a model's configuration alone; the files stay open. */
+/** Reads a model's configuration and the header of its weights, which must fit; the files stay open. */
 export async function readModelFacts(spec: string, options: OpenModelOptions = {}): Promise<ModelFacts> {
   const files = await openModelFiles(spec, options);
   try {
-    const family = familyOf(files.config);
-    return { files, family, architecture: family.read(files.config) };
+    const { family, architecture } = readArchitecture(files);
+    placeParameters(family, architecture, files.weights);
+    return { files, family, architecture };
   } catch (error) {
     await files.close();
     throw error;

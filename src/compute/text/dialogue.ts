@@ -6,6 +6,15 @@ import { ConfigError, expected, messageOf } from "../../errors.ts";
 import type { Message, ToolSpec } from "../../types.ts";
 import type { ChatRenderer } from "./renderer.ts";
 
+/**
+ * Bytes of messages that can only be longer than `contextLength` tokens, each token being as long as the longest; null for what may fit.
+ * Looked at before encoding, which takes minutes for tens of megabytes.
+ */
+export function hopelessBytes({ tokenizer }: ChatRenderer, messages: readonly Message[], contextLength: number): number | null {
+  const bytes = messages.reduce((sum, { content }) => sum + Buffer.byteLength(content), 0);
+  return bytes > contextLength * tokenizer.longestToken ? bytes : null;
+}
+
 interface Dialogue {
   readonly messages: readonly Message[];
   readonly tools?: readonly ToolSpec[];

@@ -28,6 +28,8 @@ interface SpecialToken {
 export interface Tokenizer {
   /** One more than the largest id. */
   readonly size: number;
+  /** Bytes of the longest token: a text of more than n times as many has more than n tokens. */
+  readonly longestToken: number;
   /** Ids that end a turn; the first is the tokenizer's own end token. */
   readonly eosIds: readonly number[];
   readonly bosId: number | undefined;
@@ -80,6 +82,7 @@ export function streamDecoder(tokenizer: Tokenizer, options: { readonly skipSpec
 
 class ByteLevelTokenizer implements Tokenizer {
   readonly size: number;
+  readonly longestToken: number;
   readonly eosIds: readonly number[];
   readonly bosId: number | undefined;
   readonly specials: readonly SpecialToken[];
@@ -90,8 +93,10 @@ class ByteLevelTokenizer implements Tokenizer {
     this.encoder = new Library({ ...tokenizerJson, pre_tokenizer: unicodeDigits(tokenizerJson.pre_tokenizer) }, tokenizerConfig);
     this.specials = addedTokens(tokenizerJson.added_tokens);
     this.special = new Map(this.specials.map((token) => [token.id, token]));
-    const ids = Object.values((tokenizerJson.model as { readonly vocab: Readonly<Record<string, number>> }).vocab);
-    this.size = [...ids, ...this.special.keys()].reduce((largest, id) => Math.max(largest, id), -1) + 1;
+    const { vocab } = tokenizerJson.model as { readonly vocab: Readonly<Record<string, number>> };
+    const texts = this.specials.map(({ text }) => Buffer.byteLength(text));
+    this.longestToken = [...Object.keys(vocab).map(({ length }) => length), ...texts].reduce((a, b) => Math.max(a, b), 1);
+    this.size = [...Object.values(vocab), ...this.special.keys()].reduce((largest, id) => Math.max(largest, id), -1) + 1;
     const own = tokenText(tokenizerConfig.eos_token);
     const ends = [...(own === undefined ? [] : [own]), ...END_TOKENS].map((token) => this.idOf(token));
     this.eosIds = [...new Set(ends.filter((id) => id !== undefined))];

@@ -1,8 +1,8 @@
 /** Tasks from a JSONL file or an array: each row has a question and whatever the grader needs. */
-import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { z } from "zod";
-import { ConfigError, expected, messageOf } from "../../errors.ts";
+import { dataLines, parseDataLine, readDataFile } from "../../data-file.ts";
+import { ConfigError, expected } from "../../errors.ts";
 import type { JsonObject, Message, Task, TaskSource } from "../../types.ts";
 
 export interface DatasetOptions {
@@ -17,18 +17,12 @@ const messageSchema = z.looseObject({ role: z.enum(["system", "user", "assistant
 
 /** Reads a JSONL file whole and checks every row now, so that a bad one is named before anything runs. */
 export function dataset(path: string, options: DatasetOptions = {}): TaskSource {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new ConfigError(expected(`dataset ${path}`, "a readable file", messageOf(cause)), { cause });
+  const rows: NamedRow[] = [];
+  for (const line of dataLines(readDataFile(path, "dataset"), path)) {
+    if (line.text.trim() === "") continue;
+    // An id holds no folder: it is a part of the random address, and a file that was moved is the same data.
+    rows.push({ row: parseDataLine(line), where: line.where, id: `${basename(path)}:${line.number}` });
   }
-  const lines = text.split("\n").flatMap((line, i) => (line.trim() === "" ? [] : [{ line, number: i + 1 }]));
-  // An id holds no folder: it is a part of the random address, and a file that was moved is the same data.
-  const rows = lines.map(({ line, number }): NamedRow => {
-    const where = `${path} line ${number}`;
-    return { row: parseRow(line, where), where, id: `${basename(path)}:${number}` };
-  });
   return sourceOf(path, rows, options);
 }
 
@@ -61,19 +55,9 @@ function sourceOf(name: string, rows: readonly NamedRow[], options: DatasetOptio
   return { size: tasks.length, at: (index) => tasks[index]! };
 }
 
-function parseRow(line: string, where: string): JsonObject {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw new ConfigError(expected(where, "a JSON object", messageOf(cause)), { cause });
-  }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw new ConfigError(expected(where, "a JSON object", line.slice(0, 40)));
-}
-
 function taskOf({ row, where, id: own }: NamedRow, { question = "question", needs = [], system }: DatasetOptions): Task {
-  const missing = [...(row["messages"] === undefined ? [question] : []), ...needs].find((field) => row[field] === undefined);
+  const has = (field: string): boolean => Object.hasOwn(row, field) && row[field] !== undefined;
+  const missing = [...(has("messages") ? [] : [question]), ...needs].find((field) => !has(field));
   if (missing !== undefined) {
     throw new ConfigError(
       expected(where, `a field "${missing}"`, `fields ${Object.keys(row).join(", ")}`, "rename the field or say which one to use"),

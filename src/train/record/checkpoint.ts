@@ -5,7 +5,7 @@
 import { readFile, readdir, rename, rm, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { z } from "zod";
-import { RunError, expected, messageOf } from "../../errors.ts";
+import { RunError, expected, messageOf, onDisk } from "../../errors.ts";
 import type { JsonObject } from "../../types.ts";
 import {
   hasCode,
@@ -76,29 +76,31 @@ export async function writeCheckpoint(run: CheckpointHome, options: CheckpointOp
   if (step !== run.lastStep) throw new RunError(expected(`checkpoint ${name}`, `the last committed step ${run.lastStep}`, String(step)));
   if ((await listFolder(home)).includes(name)) throw new RunError(expected(`checkpoint ${name}`, "not to exist", "one written before"));
   const temporary = temporaryName(folder);
-  await makeFolder(temporary);
-  try {
-    await save(temporary);
-    const body = {
-      format: 1 as const,
-      step,
-      configHash: run.configHash,
-      ledgerLines: run.lastStep,
-      score,
-      files: await hashTree(temporary),
-      extra,
-    };
-    const manifest: CheckpointManifest = { ...body, seal: fingerprint(body) };
-    await writeWhole(join(temporary, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
-    await syncTree(temporary);
-    await rename(temporary, folder);
-    await syncFolder(home);
-    await prune(home, keep);
-    return { name, folder, manifest };
-  } catch (cause) {
-    await rm(temporary, { recursive: true, force: true });
-    throw cause;
-  }
+  return onDisk(RunError, folder, async () => {
+    await makeFolder(temporary);
+    try {
+      await save(temporary);
+      const body = {
+        format: 1 as const,
+        step,
+        configHash: run.configHash,
+        ledgerLines: run.lastStep,
+        score,
+        files: await hashTree(temporary),
+        extra,
+      };
+      const manifest: CheckpointManifest = { ...body, seal: fingerprint(body) };
+      await writeWhole(join(temporary, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+      await syncTree(temporary);
+      await rename(temporary, folder);
+      await syncFolder(home);
+      await prune(home, keep);
+      return { name, folder, manifest };
+    } catch (cause) {
+      await rm(temporary, { recursive: true, force: true });
+      throw cause;
+    }
+  });
 }
 
 /**
@@ -118,6 +120,11 @@ export async function readCheckpoint(
     }
   }
   return { checkpoint: null, damaged };
+}
+
+/** The step of the newest checkpoint that is there, intact or not; 0 if there is none. Looks at names alone. */
+export async function newestCheckpoint(folder: string): Promise<number> {
+  return Number((await checkpointNames(join(folder, "checkpoints"))).at(-1)?.slice("step-".length) ?? 0);
 }
 
 /** Which checkpoint of a run: the newest intact one, the one with the best held-out score, or that of a step. */

@@ -4,8 +4,8 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, readFile, readdir, rename, rm, truncate } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { mkdir, open, readFile, readdir, rename, rm, rmdir, truncate } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 
 const TEMPORARY = ".tmp-";
 
@@ -52,7 +52,7 @@ export async function appendLines(path: string, lines: readonly string[]): Promi
     await file.writeFile(lines.map((line) => `${line}\n`).join(""));
     await file.sync();
   } catch (cause) {
-    await file.truncate(size);
+    await file.truncate(size).catch(() => undefined);
     throw cause;
   } finally {
     await file.close();
@@ -99,9 +99,19 @@ export function hasCode(cause: unknown, ...codes: readonly string[]): boolean {
   return cause instanceof Error && "code" in cause && codes.includes(String(cause.code));
 }
 
-export async function makeFolder(folder: string): Promise<void> {
+/** Makes a folder and those above it; the first that was not there, or undefined. */
+export async function makeFolder(folder: string): Promise<string | undefined> {
   const first = await mkdir(folder, { recursive: true });
   if (first !== undefined) await syncFolder(dirname(first));
+  return first;
+}
+
+/** Removes a folder that `makeFolder` made and those above it up to `first`, as far as they are empty. */
+export async function removeMade(folder: string, first: string): Promise<void> {
+  for (let at = resolve(folder); at.startsWith(resolve(first)); at = dirname(at)) {
+    const isGone = await rmdir(at).then(() => true, () => false);
+    if (!isGone) return;
+  }
 }
 
 /** Makes a rename or a new name durable. Windows cannot open folders and needs no such call. */
@@ -129,8 +139,8 @@ async function syncPath(path: string, flags: string): Promise<void> {
   }
 }
 
-export async function sha256File(path: string): Promise<string> {
+export async function sha256File(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash("sha256");
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) hash.update(chunk as Buffer);
   return hash.digest("hex");
 }

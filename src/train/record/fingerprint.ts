@@ -16,6 +16,14 @@ export function fingerprint(value: JsonObject): string {
   return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }
 
+/** Hash of what makes a run the same run: its whole configuration, but for the number of steps where the learning rate is constant. */
+export function runHash(config: JsonObject): string {
+  const { optim, train } = config;
+  if (!isObject(train ?? null) || !isObject(optim ?? null) || (optim as JsonObject)["schedule"] !== "constant") return fingerprint(config);
+  const { steps: _, ...rest } = train as JsonObject;
+  return fingerprint({ ...config, train: rest });
+}
+
 /** `algo.klCoef (0 -> 0.1)` for each leaf that differs, in key order. */
 export function differences(before: Json, after: Json, path = ""): string[] {
   if (isObject(before) && isObject(after)) {

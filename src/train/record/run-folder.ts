@@ -5,11 +5,21 @@
  */
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { RunError, expected } from "../../errors.ts";
+import { RunError, amount, expected, onDisk } from "../../errors.ts";
 import type { JsonObject } from "../../types.ts";
 import { type Checkpoint, dropCheckpointsAfter, readCheckpoint } from "./checkpoint.ts";
-import { appendLines, cutLines, listFolder, makeFolder, readLines, removeTemporaries, syncFolder, writeWhole } from "./files.ts";
-import { differences, fingerprint } from "./fingerprint.ts";
+import {
+  appendLines,
+  cutLines,
+  listFolder,
+  makeFolder,
+  readLines,
+  removeMade,
+  removeTemporaries,
+  syncFolder,
+  writeWhole,
+} from "./files.ts";
+import { differences, runHash } from "./fingerprint.ts";
 import { type LedgerEntry, checkNext, decodeLedger, encodeEntry } from "./ledger.ts";
 import { type FolderLock, lockFolder } from "./lock.ts";
 import { type MetricsRow, decodeMetricsRow, encodeMetricsRow } from "./metrics.ts";
@@ -36,19 +46,36 @@ export interface StepRecord {
 
 /**
  * Opens a new run, or (`resume`) continues one from its newest good checkpoint. Refuses a taken folder, another configuration
- * (naming the keys), input files that have changed (naming them) and a folder that a living process writes to.
+ * (naming the keys), input files that have changed (naming them) and a folder that a living process writes to. What is refused leaves
+ * no folder behind that was not there.
  */
 export async function openRun(options: OpenRunOptions): Promise<Run> {
   const { folder, resume } = options;
-  await makeFolder(folder);
-  const lock = await lockFolder(folder);
-  try {
-    await removeTemporaries(folder);
-    return await (resume ? resumeRun(options, lock) : startRun(options, lock));
-  } catch (cause) {
-    await lock.release();
-    throw cause;
-  }
+  return onDisk(RunError, folder, async () => {
+    const made = await makeFolder(folder);
+    const home: RunHome = { folder, ...(made === undefined ? {} : { made }) };
+    const lock = await lockFolder(folder).catch((cause: unknown) => leave(home, cause));
+    try {
+      await removeTemporaries(folder);
+      return await (resume ? resumeRun(options, { ...home, lock }) : startRun(options, { ...home, lock }));
+    } catch (cause) {
+      await lock.release();
+      return leave(home, cause);
+    }
+  });
+}
+
+interface RunHome {
+  readonly folder: string;
+  /** The first folder on the way to it that this opening made. */
+  readonly made?: string;
+}
+
+type OpenedHome = RunHome & { readonly lock: FolderLock };
+
+async function leave({ folder, made }: RunHome, cause: unknown): Promise<never> {
+  if (made !== undefined) await removeMade(folder, made);
+  throw cause;
 }
 
 /** A run that is open for writing by this process alone. */
@@ -60,18 +87,19 @@ export class Run implements AsyncDisposable {
   readonly resumedFrom: Checkpoint | null;
   /** What a person should know of the opening, for example that a damaged checkpoint was passed over. */
   readonly notes: readonly string[];
-  readonly #lock: FolderLock;
+  readonly #home: OpenedHome;
   readonly #fresh: boolean;
+  #discarded = false;
   readonly #ledger: LedgerEntry[];
 
-  constructor(state: RunState, lock: FolderLock) {
+  constructor(state: RunState, home: OpenedHome) {
     this.folder = state.folder;
     this.config = state.config;
-    this.configHash = fingerprint(state.config);
+    this.configHash = runHash(state.config);
     this.resumedFrom = state.resumedFrom;
     this.notes = state.notes;
     this.#ledger = [...state.ledger];
-    this.#lock = lock;
+    this.#home = home;
     this.#fresh = state.fresh;
   }
 
@@ -92,9 +120,11 @@ export class Run implements AsyncDisposable {
     if (trajectories.length !== entry.rollouts.length) {
       throw new RunError(expected(`${where}: step ${entry.step}`, `${entry.rollouts.length} trajectories`, String(trajectories.length)));
     }
-    await writeWhole(trajectoryFile(this.folder, "step", entry.step), trajectories.map((line) => `${line}\n`).join(""));
-    await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
-    await appendLines(join(this.folder, "ledger.jsonl"), [encodeEntry(entry)]);
+    await onDisk(RunError, this.folder, async () => {
+      await writeWhole(trajectoryFile(this.folder, "step", entry.step), trajectories.map((line) => `${line}\n`).join(""));
+      await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
+      await appendLines(join(this.folder, "ledger.jsonl"), [encodeEntry(entry)]);
+    });
     this.#ledger.push(entry);
   }
 
@@ -103,18 +133,23 @@ export class Run implements AsyncDisposable {
     if (metrics.step !== this.lastStep) {
       throw new RunError(expected(`run folder ${this.folder}: evaluation`, `step ${this.lastStep}`, `step ${metrics.step}`));
     }
-    await writeWhole(trajectoryFile(this.folder, "eval", metrics.step), trajectories.map((line) => `${line}\n`).join(""));
-    await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
+    await onDisk(RunError, this.folder, async () => {
+      await writeWhole(trajectoryFile(this.folder, "eval", metrics.step), trajectories.map((line) => `${line}\n`).join(""));
+      await appendLines(join(this.folder, "metrics.jsonl"), [encodeMetricsRow(metrics)]);
+    });
   }
 
-  /** Takes back the opening of a new run that has committed nothing: what is left counts as an empty folder. */
+  /** Takes back the opening of a new run that has committed nothing; closing then removes its folder too, if the run made it. */
   async discard(): Promise<void> {
     if (!this.#fresh || this.lastStep > 0) return;
     for (const part of [...RECORDS, "config.json"].reverse()) await rm(join(this.folder, part), { recursive: true, force: true });
+    this.#discarded = true;
   }
 
   async close(): Promise<void> {
-    await this.#lock.release();
+    const { folder, made, lock } = this.#home;
+    await lock.release();
+    if (this.#discarded && made !== undefined) await removeMade(folder, made);
   }
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
@@ -131,18 +166,17 @@ interface RunState {
   readonly notes: readonly string[];
 }
 
-async function startRun({ folder, config, plan, inputs = {} }: OpenRunOptions, lock: FolderLock): Promise<Run> {
+async function startRun({ folder, config, plan, inputs = {} }: OpenRunOptions, home: OpenedHome): Promise<Run> {
   const names = await listFolder(folder);
   if (names.includes("config.json")) {
     const { lines } = await readLines(join(folder, "ledger.jsonl"));
-    throw new RunError(
-      expected(`run folder ${folder}`, "an empty or new folder", `a run of ${lines.length} steps`, "use --resume or another --name"),
-    );
+    const got = `a run of ${amount(lines.length, "step")}`;
+    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", got, "resume it, or use another name"));
   }
   // What an opening that died early left behind counts as empty.
   const foreign = names.filter((name) => !["lock", ...RECORDS].includes(name));
   if (foreign.length > 0) {
-    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `other files (${foreign[0]})`, "use another --name"));
+    throw new RunError(expected(`run folder ${folder}`, "an empty or new folder", `other files (${foreign[0]})`, "use another name"));
   }
   for (const part of ["trajectories", "checkpoints"]) await makeFolder(join(folder, part));
   for (const part of ["ledger.jsonl", "metrics.jsonl"]) await writeWhole(join(folder, part), "");
@@ -151,29 +185,53 @@ async function startRun({ folder, config, plan, inputs = {} }: OpenRunOptions, l
     await writeWhole(join(folder, part), `${JSON.stringify(value, null, 2)}\n`);
   }
   await syncFolder(folder);
-  return new Run({ fresh: true, folder, config, ledger: [], resumedFrom: null, notes: [] }, lock);
+  return new Run({ fresh: true, folder, config, ledger: [], resumedFrom: null, notes: [] }, home);
 }
 
-async function resumeRun({ folder, config, inputs = {} }: OpenRunOptions, lock: FolderLock): Promise<Run> {
+async function resumeRun({ folder, config, plan, inputs = {} }: OpenRunOptions, home: OpenedHome): Promise<Run> {
   if (!(await listFolder(folder)).includes("config.json")) {
-    throw new RunError(expected(`run folder ${folder}`, "a run to resume", "an empty folder", "leave out --resume or check --name"));
+    throw new RunError(expected(`run folder ${folder}`, "a run to resume", "none", "start it first, or check its name"));
   }
   const stored = await readJsonObject(join(folder, "config.json"));
-  if (fingerprint(stored) !== fingerprint(config)) {
-    const keys = differences(stored, config).join(", ");
-    throw new RunError(
-      expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys}`, "restore it or use another --name"),
-    );
-  }
+  checkIdentity(folder, stored, config);
   await checkInputs(folder, inputs);
   const ledger = decodeLedger((await readLines(join(folder, "ledger.jsonl"))).lines, join(folder, "ledger.jsonl"));
-  const home = { folder, configHash: fingerprint(config), lastStep: ledger.length };
-  const { checkpoint, damaged } = await readCheckpoint(home);
+  const { checkpoint, damaged } = await readCheckpoint({ folder, configHash: runHash(config), lastStep: ledger.length });
+  const extended = await changeSteps({ folder, config, plan }, { stored, committed: ledger.length });
   const keep = checkpoint?.manifest.step ?? 0;
   await cutAfter(folder, { ledgerLines: keep, lastRow: checkpoint === null ? -1 : keep });
   await dropCheckpointsAfter(folder, checkpoint === null ? -1 : keep);
-  const notes = openingNotes(damaged, checkpoint, ledger.length);
-  return new Run({ fresh: false, folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes }, lock);
+  const notes = [...extended, ...openingNotes(damaged, checkpoint, ledger.length)];
+  return new Run({ fresh: false, folder, config, ledger: ledger.slice(0, keep), resumedFrom: checkpoint, notes }, home);
+}
+
+function checkIdentity(folder: string, stored: JsonObject, config: JsonObject): void {
+  if (runHash(stored) === runHash(config)) return;
+  const keys = differences(stored, config);
+  const stretched = keys.length === 1 && keys[0]!.startsWith("train.steps ");
+  const remedy = stretched
+    ? "its learning rate ends at 0 and would be stretched: only a run with a constant schedule can be made longer"
+    : "restore it, or use another name";
+  throw new RunError(expected(`run folder ${folder}`, "the configuration it was started with", `another: ${keys.join(", ")}`, remedy));
+}
+
+/** Another number of steps than before, where nothing else depends on it: noted in the folder, and told. */
+async function changeSteps(
+  { folder, config, plan }: Pick<OpenRunOptions, "folder" | "config" | "plan">,
+  { stored, committed }: { readonly stored: JsonObject; readonly committed: number },
+): Promise<string[]> {
+  const [before, steps] = [stepsOf(stored), stepsOf(config)];
+  if (before === undefined || steps === undefined || before === steps) return [];
+  if (steps < committed)
+    throw new RunError(expected(`run folder ${folder}: train.steps`, `at least ${committed}, the steps that are done`, String(steps)));
+  await writeWhole(join(folder, "plan.json"), `${JSON.stringify(plan, null, 2)}\n`);
+  await writeWhole(join(folder, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  return [`the run now has ${amount(steps, "step")} instead of ${before}`];
+}
+
+function stepsOf({ train }: JsonObject): number | undefined {
+  const steps = typeof train === "object" && train !== null && "steps" in train ? train.steps : undefined;
+  return typeof steps === "number" ? steps : undefined;
 }
 
 /** A configuration names files; what they held when the run began is in inputs.json. */
@@ -184,7 +242,7 @@ async function checkInputs(folder: string, inputs: Readonly<Record<string, strin
     if (before === hash) continue;
     const want = `${path} as it was when the run began (SHA-256 ${typeof before === "string" ? before.slice(0, 12) : "none"}…)`;
     const got = `another content (${hash.slice(0, 12)}…)`;
-    throw new RunError(expected(`run folder ${folder}`, want, got, "restore the file or use another --name"));
+    throw new RunError(expected(`run folder ${folder}`, want, got, "restore the file, or use another name"));
   }
 }
 
@@ -192,7 +250,7 @@ function openingNotes(damaged: readonly string[], checkpoint: Checkpoint | null,
   const from = checkpoint === null ? "the start" : `checkpoint ${checkpoint.name}`;
   const notes = damaged.map((reason) => `${reason}; passed over, continuing from ${from}`);
   const again = committed - (checkpoint?.manifest.step ?? 0);
-  return again === 0 ? notes : [...notes, `${again} steps after ${from} are taken again`];
+  return again === 0 ? notes : [...notes, `${amount(again, "step")} after ${from} ${again === 1 ? "is" : "are"} taken again`];
 }
 
 /** The ledger goes first: from then on readers do not count the rest, so a kill in between leaves a valid prefix. */

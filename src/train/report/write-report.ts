@@ -1,6 +1,7 @@
 /** `report/` of a run: curves.svg, curves.png and a self-contained index.html. */
 import { writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { RunError, amount, onDisk } from "../../errors.ts";
 import { type Interval, pairedBootstrap, pairedRates, wilson } from "../evaluate/statistics.ts";
 import { makeFolder } from "../record/files.ts";
 import { toColumns } from "../record/metrics.ts";
@@ -29,19 +30,22 @@ export async function writeReport(folder: string, options: { readonly decode: De
   const findings = [...successFinding(run, success), ...(await pairedFinding(run)), ...skippedFinding(run)];
   const title = typeof run.config.name === "string" ? run.config.name : basename(folder);
   const rolloutCount = run.ledger.reduce((sum, { rollouts }) => sum + rollouts.length, 0);
-  const counted = rolloutCount === 0 ? "" : ` · ${rolloutCount} rollouts`;
-  const subtitle = `${run.ledger.length} steps · policy version ${run.ledger.at(-1)?.version ?? 0}${counted}`;
+  const version = `policy version ${run.ledger.at(-1)?.version ?? 0}`;
+  const counted = rolloutCount === 0 ? [] : [amount(rolloutCount, "rollout")];
+  const subtitle = [amount(run.ledger.length, "step"), version, ...counted].join(" · ");
   const svg = figureSvg(title, [subtitle, ...findings.slice(0, 1)].join(" · "), drawn.result, drawn.notes);
   const home = join(folder, "report");
-  await makeFolder(home);
   const paths = { html: join(home, "index.html"), svg: join(home, "curves.svg"), png: join(home, "curves.png") };
   const rollouts = await shownRollouts(run);
-  await writeFile(paths.svg, svg);
-  await writeFile(paths.png, await svgToPng(svg));
-  await writeFile(
-    paths.html,
-    reportPage({ title, subtitle, findings, panels: drawn, metrics, config: run.config, plan: run.plan, rollouts, decode: options.decode }),
-  );
+  const png = await svgToPng(svg);
+  const { config, plan } = run;
+  const page = reportPage({ title, subtitle, findings, panels: drawn, metrics, config, plan, rollouts, decode: options.decode });
+  await onDisk(RunError, home, async () => {
+    await makeFolder(home);
+    await writeFile(paths.svg, svg);
+    await writeFile(paths.png, png);
+    await writeFile(paths.html, page);
+  });
   return { ...paths, success, findings };
 }
 
@@ -107,7 +111,7 @@ function skippedFinding(run: RunRecord): string[] {
   const reasons = new Map<string, number>();
   for (const { skipped: reason = "" } of skipped) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   const [reason, count] = [...reasons].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
-  return [`${skipped.length} of ${run.ledger.length} steps changed no weights (most often: ${reason}, ${count})`];
+  return [`${skipped.length} of ${amount(run.ledger.length, "step")} changed no weights (most often: ${reason}, ${count})`];
 }
 
 /** Two rollouts of the first step and two of the last: one that gained and one that lost, where there are such. */

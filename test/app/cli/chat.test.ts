@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { openPolicy } from "../../../src/compute/policy/open.ts";
@@ -91,11 +91,12 @@ test("what cannot be talked to is one line", async () => {
   const { cwd } = await setUp();
   const ask = (input: string, ...args: string[]) => runFlywheel(["chat", ...args], { cwd, input });
   expect((await ask("hi", "./gone")).err).toBe(
-    "error: model ./gone: expected a folder, a .gguf or .safetensors file, or a hub id, got no such file or folder\n",
+    `error: model ./gone: expected a folder, a .gguf or .safetensors file, or a hub id, got nothing at ${resolve("gone")}\n`,
   );
   expect((await ask("", "base")).err).toContain("standard input: expected a message, got nothing");
   expect((await ask("hi", "base", "-a", "base")).err).toContain("expected a run folder (with config.json and ledger.jsonl), got none");
   await writeTinyModel(join(cwd, "wide"), "llama", { intermediate_size: 96 });
   expect((await ask("hi", "wide", "-a", "run")).err).toContain("it was trained on another base model");
+  expect((await ask("hi", "base", "-n", "99999")).err).toMatch(/^error: --max-tokens: expected 1 to \d+, .* context, got 99999\n$/);
   expect(await ask("hi", "base", "-t", "warm")).toMatchObject({ code: 2, err: expect.stringContaining("expected a number from 0 to 10") });
 });

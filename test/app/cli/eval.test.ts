@@ -24,3 +24,8 @@ test("a run whose environment came from a program is not measured on another", a
   expect(code).not.toBe(0);
   expect(err).toContain("expected a configuration that names its environment, got none; its environment came from a program");
 });
+
+test("more tokens than the model's context are refused", async () => {
+  const { code, err } = await runFlywheel(["eval", "models/desk-1m", "--max-tokens", "1024", "--tasks", "1"]);
+  expect([code, err]).toEqual([1, "error: --max-tokens: expected 1 to 1023, less than the model's context, got 1024\n"]);
+});

@@ -42,6 +42,10 @@ test("a wrong request is refused in one line", async () => {
     code: 1,
     err: expect.stringContaining("run flywheel pull nothing"),
   });
+  expect((await flywheel("export", "run", "--to", "b.safetensors")).err).toBe(
+    "error: export as safetensors: expected the name of a folder, got b.safetensors; " +
+      "the folder then holds model.safetensors, configuration and tokenizer\n",
+  );
   expect(await flywheel("export", "run", "--to", "out", "-f", "pickle")).toMatchObject({
     code: 2,
     err: expect.stringContaining("Allowed choices are safetensors, peft, gguf, onnx"),

@@ -1,7 +1,7 @@
 /** The command as a process of its own: signals, pipes and exit codes. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { EventEmitter } from "node:events";
-import { cpSync, rmSync } from "node:fs";
+import { closeSync, cpSync, openSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { interruptSignal } from "../../../src/app/cli/interrupt.ts";
@@ -49,6 +49,26 @@ test("the first Ctrl-C stops in order: a message, exit code 130", async () => {
   const { code, err } = await ended(child);
   expect(code).toBe(130);
   expect(err).toContain("stopped at 502 B of 1.00 kB; run it again to continue");
+});
+
+test("SIGTERM stops as Ctrl-C does", async () => {
+  let stop = (): void => undefined;
+  const { endpoint } = await endlessHub(() => stop());
+  const child = flywheel(["pull", "org/tiny"], { HF_ENDPOINT: endpoint, FLYWHEEL_CACHE: await temporaryFolder() });
+  stop = () => void child.kill("SIGTERM");
+  const { code, err } = await ended(child);
+  expect([code, err.includes("run it again to continue")], err).toEqual([130, true]);
+});
+
+test("standard output on a full disk is one line", async () => {
+  const full = openSync("/dev/full", "w");
+  const child = spawn(process.execPath, [join(source, "app/cli/main.js"), "--help"], { stdio: ["ignore", full, "pipe"] });
+  const { code, err } = await ended(child);
+  closeSync(full);
+  expect([code, err]).toEqual([
+    1,
+    "error: standard output: expected room on the disk, got a full disk (ENOSPC); free some space and try again\n",
+  ]);
 });
 
 test("the second Ctrl-C ends the process at once", () => {

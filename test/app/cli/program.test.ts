@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { ownCommand } from "../../../src/app/cli/command.ts";
 import { painter } from "../../../src/app/cli/ui/colour.ts";
 import { rolloutView } from "../../../src/app/cli/ui/rollout-view.ts";
 import { openRun } from "../../../src/train/record/run-folder.ts";
@@ -96,7 +97,16 @@ test("wrong input is one line and exit code 1, a wrong command line exit code 2"
     code: 2,
     err: expect.stringContaining("(Did you mean --rollout?)"),
   });
-  expect((await flywheel("reprot")).code).toBe(2);
+  expect(await flywheel("reprot")).toEqual({ code: 2, out: "", err: "error: unknown command 'reprot' (Did you mean report?)\n" });
+});
+
+test("the command that is printed is one that works where it is printed", () => {
+  const started = (script: string, environment: NodeJS.ProcessEnv = {}) => ownCommand({ script, cwd: "/home/me/project", environment });
+  expect(started("/home/me/project/node_modules/.bin/flywheel", { npm_command: "exec" })).toBe("npx flywheel");
+  expect(started("/home/me/project/dist/app/cli/main.js", { npm_command: "run-script" })).toBe("npx flywheel");
+  expect(started("/home/me/project/node_modules/.bin/flywheel")).toBe("npx flywheel");
+  expect(started("/usr/local/bin/flywheel")).toBe("flywheel");
+  expect(started("/home/me/project/dist/app/cli/main.js")).toBe("node dist/app/cli/main.js");
 });
 
 test("help and version", async () => {

@@ -3,15 +3,20 @@ import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import type { CliServices } from "../../../src/app/cli/services.ts";
+import { tellStopped } from "../../../src/app/cli/ui/stopped.ts";
+import { newestCheckpoint } from "../../../src/train/record/checkpoint.ts";
 import { readRun } from "../../../src/train/record/read-run.ts";
 import type { JsonObject } from "../../../src/types.ts";
 import { runFlywheel } from "../../fakes/cli.ts";
-import { temporaryFolder, writeTinyModel } from "../../fakes/model-folders.ts";
+import { temporaryFolder, writeTinyModel, writeTinyRun } from "../../fakes/model-folders.ts";
 import { transpiled } from "../../fakes/transpiled.ts";
 
 const source = transpiled(["."]);
 cpSync("package.json", join(dirname(source), "package.json"));
 afterAll(() => rmSync(dirname(source), { recursive: true, force: true }));
+
+const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 interface Given {
   readonly cwd: string;
@@ -39,7 +44,10 @@ async function given(changes: JsonObject = {}): Promise<Given> {
 test("Ctrl-C ends a run within two seconds with exit code 130, and it resumes", { timeout: 300_000 }, async () => {
   const { cwd, config } = await given();
   const args = ["train", config, "--set", "train.steps=100000", "--runs", join(cwd, "runs"), "--json"];
-  const child = spawn(process.execPath, [join(source, "app/cli/main.js"), ...args], { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(process.execPath, [join(source, "app/cli/main.js"), ...args], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, npm_command: "exec" },
+  });
   let told = "";
   let asked = 0;
   child.stderr.on("data", (chunk: Buffer) => {
@@ -55,18 +63,56 @@ test("Ctrl-C ends a run within two seconds with exit code 130, and it resumes", 
   expect(existsSync(join(folder, "lock"))).toBe(false);
   const reached = (await readRun(folder)).ledger.length;
   expect(reached).toBeGreaterThanOrEqual(2);
-  const resume = ["flywheel", ...args, "--resume"].join(" ");
-  expect(JSON.parse(told.trimEnd().split("\n").at(-1)!)).toEqual({ event: "stopped", step: reached, resume });
+  const resume = ["npx flywheel", ...args, "--resume"].join(" ");
+  const saved = await newestCheckpoint(folder);
+  expect(JSON.parse(told.trimEnd().split("\n").at(-1)!)).toEqual({ event: "stopped", step: reached, resumesAfter: saved, resume });
 
   // The command that it named goes on, here for people; a second Ctrl-C is not needed to end it.
-  const again = resume.split(" ").slice(1).filter((word) => word !== "--json");
+  const again = resume.split(" ").slice(2).filter((word) => word !== "--json");
   const stopping = new AbortController();
   const resuming = runFlywheel(again, { cwd, signal: stopping.signal });
-  while ((await readRun(folder)).ledger.length <= reached) await new Promise((resolve) => setTimeout(resolve, 20));
+  while ((await readRun(folder)).ledger.length <= saved) await pause(20);
   stopping.abort(new Error("enough"));
   const { code: second, err } = await resuming;
   const steps = (await readRun(folder)).ledger.length;
-  expect([second, err.endsWith(`stopped after step ${steps}; go on with: flywheel ${again.join(" ")}\n`)], err).toEqual([130, true]);
+  expect(second).toBe(130);
+  expect(err).toMatch(new RegExp(`stopped after step ${steps}.*; go on with: flywheel `));
+  expect(err.endsWith(`flywheel ${again.join(" ")}\n`), err).toBe(true);
+});
+
+test("what an interruption says of the checkpoint is so: saved between updates, and else from where a resume begins", async () => {
+  const { cwd, config } = await given({ train: { steps: 100, evalEvery: 0, checkpointEvery: 100 } });
+  const stopping = new AbortController();
+  const folder = join(cwd, "runs", "run");
+  const running = runFlywheel(["train", config], { cwd, signal: stopping.signal });
+  while (!existsSync(folder) || (await readRun(folder).catch(() => ({ ledger: [] }))).ledger.length < 2) await pause(5);
+  stopping.abort(new Error("enough"));
+  const { code, err } = await running;
+  const [steps, saved] = [(await readRun(folder)).ledger.length, await newestCheckpoint(folder)];
+  expect([0, steps]).toContain(saved);
+  const then = saved === steps ? "" : ", before the first checkpoint: a resumed run begins again";
+  expect([code, err.trimEnd().split("\n").at(-1)]).toEqual([
+    130,
+    `stopped after step ${steps}${then}; go on with: flywheel train ${config} --resume`,
+  ]);
+});
+
+test("a stop says which steps will be taken again", async () => {
+  const folder = join(await temporaryFolder(), "run");
+  const { folder: run } = await writeTinyRun(folder, await writeTinyModel(join(await temporaryFolder(), "base"), "llama"));
+  const said = async (): Promise<string> => {
+    let text = "";
+    const stderr = { write: (line: string) => (text += line) };
+    const services = { signal: AbortSignal.abort(), stderr, command: "npx flywheel" } as unknown as CliServices;
+    await tellStopped({ folder: run, resume: ["train", "a b.json", "--resume"], json: false }, services);
+    return text;
+  };
+  const goOn = "go on with: npx flywheel train 'a b.json' --resume\n";
+  expect(await said()).toBe(`stopped after step 2; ${goOn}`);
+  rmSync(join(run, "checkpoints/step-000002"), { recursive: true });
+  expect(await said()).toBe(`stopped after step 2; the step after the checkpoint of step 1 will be taken again; ${goOn}`);
+  rmSync(join(run, "checkpoints/step-000001"), { recursive: true });
+  expect(await said()).toBe(`stopped after step 2, before the first checkpoint: a resumed run begins again; ${goOn}`);
 });
 
 test("an interruption before there is a run says so, with exit code 130", async () => {
@@ -76,14 +122,11 @@ test("an interruption before there is a run says so, with exit code 130", async 
   expect(existsSync(join(cwd, "runs"))).toBe(false);
 });
 
-/** The whole of standard error is one line that says what is wrong, and nothing is in the way of the next attempt. */
+/** The whole of standard error is one line that says what is wrong, and there is no folder of a run. */
 async function refused({ cwd, config }: Given, message: RegExp, ...more: readonly string[]): Promise<void> {
   const { code, out, err } = await runFlywheel(["train", config, ...more], { cwd });
-  const lines = err.split("\n").filter((line) => /^\S*error/.test(line));
-  expect([code, out, lines.length], err).toEqual([1, "", 1]);
-  expect(lines[0]).toMatch(message);
-  const folder = join(cwd, "runs", "run");
-  expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
+  expect([code, out, err.split("\n").length, existsSync(join(cwd, "runs"))], err).toEqual([1, "", 2, false]);
+  expect(err.trimEnd()).toMatch(message);
 }
 
 test("an unknown key is refused before the model is looked for", async () => {
@@ -132,7 +175,7 @@ test("weights that end too early, and the next attempt with whole ones", { timeo
   const again = await runFlywheel(["train", made.config], { cwd: made.cwd });
   expect(again.code).toBe(1);
   expect(again.err).toMatch(
-    /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; use --resume or another --name\n$/,
+    /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; resume it, or use another name\n$/,
   );
   expect(await readRun(join(made.cwd, "runs", "run"))).toEqual(before);
 });
@@ -144,6 +187,40 @@ test("weights of another shape, found when they are read, leave the name free", 
   await refused(made, /^error: .*shape/);
 });
 
+test("a weight that is no number is named when the model is opened, and leaves no folder", async () => {
+  const made = await given();
+  const path = join(made.model, "model.safetensors");
+  const bytes = readFileSync(path);
+  const header = Number(bytes.readBigUInt64LE(0));
+  type Entry = { readonly shape: readonly number[]; readonly data_offsets: readonly [number, number] };
+  const entries = JSON.parse(bytes.toString("utf8", 8, 8 + header)) as Record<string, Entry>;
+  const name = "model.layers.0.self_attn.q_proj.weight";
+  const { shape, data_offsets: [begin] } = entries[name]!;
+  bytes.writeFloatLE(NaN, 8 + header + begin + 4 * (2 * shape[1]! + 3));
+  writeFileSync(path, bytes);
+  const { code, err } = await runFlywheel(["train", made.config], { cwd: made.cwd });
+  expect([code, existsSync(join(made.cwd, "runs"))]).toEqual([1, false]);
+  expect(err.trimEnd().split("\n").at(-1)).toBe(
+    `error: ${path}: ${name}: expected finite numbers, got NaN at [2, 3]; ` +
+      "the weights are damaged: fetch them again, or take an earlier checkpoint",
+  );
+});
+
+test("nothing to resume is refused without a folder", async () => {
+  await refused(await given(), /^error: run folder \S+: expected a run to resume, got none; start it first/, "--resume");
+});
+
+test("a key that would reach a prototype is no configuration key", async () => {
+  await refused(await given(), /^error: --set: expected a configuration key, got __proto__$/, "--set", "optim.__proto__=1");
+});
+
+test("an error shows no control characters of what it is about", async () => {
+  const made = await given({ algo: { name: "grpo\u001b[31m\u009b2J\u0007" } });
+  await refused(made, /^error: algo.name: expected .*, got "grpo\\u001b\[31m\ufffd2J\\u0007"$/);
+  const config = join(made.cwd, "\u001b]0;title\u0007.json");
+  await refused({ ...made, config }, /^error: configuration \S*\u241b\]0;title\u2407.json: expected a readable JSON file/);
+});
+
 test("a folder that holds something else is left alone", async () => {
   const made = await given();
   const folder = join(made.cwd, "runs", "run");
@@ -151,5 +228,5 @@ test("a folder that holds something else is left alone", async () => {
   writeFileSync(join(folder, "thesis.txt"), "years of work");
   const { code, err } = await runFlywheel(["train", made.config], { cwd: made.cwd });
   expect([code, readdirSync(folder)]).toEqual([1, ["thesis.txt"]]);
-  expect(err).toMatch(/error: run folder \S+: expected an empty or new folder, got other files \(thesis.txt\); use another --name\n$/);
+  expect(err).toMatch(/error: run folder \S+: expected an empty or new folder, got other files \(thesis.txt\); use another name\n$/);
 });

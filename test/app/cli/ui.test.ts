@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { pad, painter, visible, wantsColour, width } from "../../../src/app/cli/ui/colour.ts";
+import { visible } from "../../../src/errors.ts";
+import { pad, painter, wantsColour, width } from "../../../src/app/cli/ui/colour.ts";
 import { type ProgressOptions, duration, progress, shortNumber } from "../../../src/app/cli/ui/progress.ts";
 import { bar, beforeAfter, spark } from "../../../src/app/cli/ui/spark.ts";
 import { table } from "../../../src/app/cli/ui/table.ts";
@@ -56,6 +57,12 @@ test("--json gives one object a step, with NaN as a string", () => {
     eta: 2,
     values: { reward: "NaN" },
   });
+});
+
+test("--json leaves out a time that is not known: nothing is done yet", () => {
+  const { text, run } = recorded({ isTTY: false, json: true });
+  run.update(0);
+  expect(JSON.parse(text())).toMatchObject({ done: 0, rate: 0, eta: null });
 });
 
 test("colour follows NO_COLOR, FORCE_COLOR and the stream", () => {

@@ -49,10 +49,19 @@ test("options are read strictly, and --accept sets the least score", async () =>
   const unknown = await runFlywheel(["verify", path, "-V", "citations", "-o", '{"leest": 2}']);
   expect([unknown.code, unknown.err]).toEqual([
     1,
-    expect.stringMatching(/verifier citations: Unrecognized key: "leest"; options are minWords, least, credit/),
+    expect.stringMatching(/citations: expected a known key, got leest \(did you mean least\?\); options are minWords, least, credit\n$/),
   ]);
   const wrong = await runFlywheel(["verify", path, "-V", "guess"]);
   expect(wrong.err).toContain("verifier: expected one of citations, code, graph, judge, json-schema, lean");
+});
+
+test("a verifier and a value that are mistyped are named with the nearest one", async () => {
+  const path = file("one.jsonl", lines({ gold: "1", answer: "1" }));
+  const of = async (...args: string[]) => (await runFlywheel(["verify", path, "-V", ...args])).err;
+  expect(await of("mth")).toMatch(/^error: verifier: expected one of .*, got mth \(did you mean math\?\)\n$/);
+  const code = await of("code", "-o", '{"language": "pyton"}');
+  expect(code).toMatch(/^error: verifier code language: expected python or javascript .*, got "pyton" \(did you mean python\?\);/);
+  expect(await of("code")).toMatch(/^error: verifier code language: expected python or .*, got nothing; options are language, /);
 });
 
 test("a file that cannot be graded is refused with what is wrong", async () => {
@@ -64,7 +73,7 @@ test("a file that cannot be graded is refused with what is wrong", async () => {
   expect(await of(file("empty.csv", "gold,answer\n"))).toMatch(/expected at least one row, got none/);
   expect(await of(file("short.csv", "gold,answer\nx\n"))).toMatch(/row 1: expected 2 cells, got 1/);
   expect(await of(file("rows.txt", "x"))).toMatch(/expected a .jsonl or .csv file, or a run folder, got .txt/);
-  expect(await of(join(folder, "missing.csv"))).toMatch(/nothing that can be read/);
+  expect(await of(join(folder, "missing.csv"))).toMatch(/verify .*missing.csv: expected a readable file, got ENOENT/);
   expect(await of()).toMatch(/verify: expected a file or a run folder, got none/);
 });
 

@@ -90,6 +90,15 @@ test.each<[string, string, object, string]>([
     {},
     'line 3 field "id": expected an id used once, got "7", the id of',
   ],
+  ["a need of the prototype", '{"question": "a"}', { needs: ["toString"] }, 'line 1: expected a field "toString", got fields question'],
+  [
+    "an integer that would be rounded",
+    '{"question": "the 9007199254740993"}\n{"question": "a", "answer": 9007199254740993}',
+    {},
+    "line 2: expected integers up to 9007199254740991 and numbers up to 1.8e308, got 9007199254740993; " +
+      'write it as a text: "9007199254740993"',
+  ],
+  ["a number beyond all bounds", '{"question": "a", "answer": -1e999}', {}, 'line 1: expected integers up to 9007199254740991'],
   ["no row", "\n\n", {}, "expected at least one row, got none"],
 ])("a dataset with %s is refused, naming line, field and what was found", async (_what, text, options, message) => {
   const path = join(await temporaryFolder(), "rows.jsonl");
@@ -98,6 +107,15 @@ test.each<[string, string, object, string]>([
   expect(read).toThrow(ConfigError);
   expect(read).toThrow(message);
   expect(read).toThrow(path);
+});
+
+test("a byte-order mark is no text, and bytes that are no UTF-8 are named by their line", async () => {
+  const path = join(await temporaryFolder(), "rows.jsonl");
+  writeFileSync(path, '\ufeff{"question": "a \\"12345678901234567890\\" b", "answer": 12345678}\r\n{"question": "\u00fc"}\r\n');
+  expect(dataset(path).at(0).data).toEqual({ question: 'a "12345678901234567890" b', answer: 12345678 });
+  expect(dataset(path).at(1).prompt).toEqual([{ role: "user", content: "\u00fc" }]);
+  writeFileSync(path, Buffer.from('{"question": "a"}\n{"question": "\u00fc"}', "latin1"));
+  expect(() => dataset(path)).toThrow(/rows.jsonl line 2: expected UTF-8, got bytes that are none; save the file as UTF-8$/);
 });
 
 test("a file that is not there is named", () => {

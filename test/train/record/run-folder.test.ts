@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnSync } from "node:child_process";
@@ -7,6 +7,7 @@ import { checkpointName, writeCheckpoint } from "../../../src/train/record/check
 import { readRun, readTrajectories, trajectorySteps } from "../../../src/train/record/read-run.ts";
 import { type Run, type StepRecord, openRun } from "../../../src/train/record/run-folder.ts";
 import { encodeRollout } from "../../../src/train/record/trajectory-codec.ts";
+import type { JsonObject } from "../../../src/types.ts";
 import { fakeCredit, fakeScored } from "../../fakes/rollouts.ts";
 
 const config = { name: "demo", algo: { groupSize: 8, klCoef: 0 } };
@@ -71,7 +72,7 @@ test("a taken folder is refused, with its number of steps and the remedy", async
   await trainTo(run, 3);
   await run.close();
   await expect(open(folder)).rejects.toThrow(
-    `run folder ${folder}: expected an empty or new folder, got a run of 3 steps; use --resume or another --name`,
+    `run folder ${folder}: expected an empty or new folder, got a run of 3 steps; resume it, or use another name`,
   );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
@@ -80,7 +81,7 @@ test("a folder with other files, and a resume of nothing, are refused", async ()
   const other = mkdtempSync(join(tmpdir(), "flywheel-run-"));
   writeFileSync(join(other, "thesis.txt"), "");
   await expect(open(other)).rejects.toThrow("other files (thesis.txt)");
-  await expect(open(newFolder(), true)).rejects.toThrow("expected a run to resume, got an empty folder");
+  await expect(open(newFolder(), true)).rejects.toThrow("expected a run to resume, got none");
 });
 
 test("resume with another configuration names the keys", async () => {
@@ -99,7 +100,7 @@ test("resume with an input file of another content names the file", async () => 
   await (await openRun({ folder, config, plan, inputs, resume: true })).close();
   await expect(openRun({ folder, config, plan, inputs: { ...inputs, "train.jsonl": "fedcba9876543210" }, resume: true })).rejects.toThrow(
     `run folder ${folder}: expected train.jsonl as it was when the run began (SHA-256 0123456789ab…), ` +
-      "got another content (fedcba987654…); restore the file or use another --name",
+      "got another content (fedcba987654…); restore the file, or use another name",
   );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
@@ -131,7 +132,7 @@ test("resume cuts back to the checkpoint and writes the same lines again", async
   const second = await open(broken, true);
   expect(second.lastStep).toBe(4);
   expect(second.resumedFrom?.manifest.extra).toEqual({ version: 4 });
-  expect(second.notes).toEqual(["1 steps after checkpoint step-000004 are taken again"]);
+  expect(second.notes).toEqual(["1 step after checkpoint step-000004 is taken again"]);
   expect(readFileSync(join(broken, "metrics.jsonl"), "utf8").split("\n").length).toBe(5);
   await trainTo(second, 6);
   await second.close();
@@ -163,4 +164,53 @@ test("a step out of order, a rollout committed twice and missing trajectories ar
   await expect(run.commitStep({ ...twice, trajectories: [] })).rejects.toThrow("step 1: expected 1 trajectories, got 0");
   expect(run.lastStep).toBe(0);
   await run.close();
+});
+
+test("a full disk is told, and the step is not committed", async () => {
+  const folder = newFolder();
+  const run = await open(folder);
+  await trainTo(run, 1);
+  rmSync(join(folder, "metrics.jsonl"));
+  symlinkSync("/dev/full", join(folder, "metrics.jsonl"));
+  await expect(run.commitStep(stepRecord(2))).rejects.toThrow(
+    `${folder}: expected room on the disk, got a full disk (ENOSPC); free some space and try again`,
+  );
+  expect(run.lastStep).toBe(1);
+  await run.close();
+});
+
+test("a run that is refused or discarded leaves no folder, and one that was there stays", async () => {
+  const folder = newFolder();
+  const deep = join(folder, "a", "b");
+  await expect(open(deep, true)).rejects.toThrow(`run folder ${deep}: expected a run to resume, got none`);
+  expect(existsSync(folder)).toBe(false);
+  const run = await open(deep);
+  await run.discard();
+  await run.close();
+  expect(existsSync(folder)).toBe(false);
+  const empty = mkdtempSync(folder);
+  await expect(open(empty, true)).rejects.toThrow("a run to resume");
+  expect(readdirSync(empty)).toEqual([]);
+});
+
+test("the number of steps may change where the learning rate is constant, and nowhere else", async () => {
+  const folder = newFolder();
+  const configured = (steps: number, schedule: string, more: JsonObject = {}) => ({ ...more, optim: { schedule }, train: { steps } });
+  const opened = (steps: number, schedule = "constant", more: JsonObject = {}) =>
+    openRun({ folder, config: configured(steps, schedule, more), plan: { steps }, resume: existsSync(folder) });
+  const first = await opened(4);
+  await trainTo(first, 4);
+  await first.close();
+  await expect(opened(3)).rejects.toThrow(`run folder ${folder}: train.steps: expected at least 4, the steps that are done, got 3`);
+  await expect(opened(6, "constant", { seed: 1 })).rejects.toThrow("another: seed (null -> 1), train.steps (4 -> 6); restore it");
+  const run = await opened(6);
+  expect([run.notes, run.lastStep, run.resumedFrom?.name]).toEqual([["the run now has 6 steps instead of 4"], 4, "step-000004"]);
+  await trainTo(run, 6);
+  await run.close();
+  const { config: now, plan: planned, ledger } = await readRun(folder);
+  expect([now, planned, ledger.length]).toEqual([configured(6, "constant"), { steps: 6 }, 6]);
+  await expect(opened(6, "linear")).rejects.toThrow('optim.schedule ("constant" -> "linear"); restore it');
+  rmSync(folder, { recursive: true });
+  await (await opened(4, "cosine")).close();
+  await expect(opened(6, "cosine")).rejects.toThrow("train.steps (4 -> 6); its learning rate ends at 0 and would be stretched");
 });

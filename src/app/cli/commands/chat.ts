@@ -3,16 +3,18 @@ import { createInterface, type Interface } from "node:readline";
 import { addAbortSignal } from "node:stream";
 import { type Command, InvalidArgumentError } from "commander";
 import type { OpenedPolicy } from "../../../compute/policy/open.ts";
-import { ConfigError, FlywheelError, expected } from "../../../errors.ts";
+import { ConfigError, FlywheelError, amount, expected, visible } from "../../../errors.ts";
 import { openTrainedPolicy } from "../../../train/trained.ts";
 import { type Answer, Conversation, type ConversationOptions } from "../chat/conversation.ts";
 import { Interrupted, type CliServices } from "../services.ts";
 import { openSource } from "../source.ts";
-import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
+import { type Paint, painter, wantsColour } from "../ui/colour.ts";
+import { tokenLimit } from "../ui/numbers.ts";
 import { cacheOption, pathFrom } from "../ui/places.ts";
 
-interface ChatOptions extends ConversationOptions {
+interface ChatOptions extends Omit<ConversationOptions, "maxTokens"> {
   readonly adapter?: string;
+  readonly maxTokens?: number;
 }
 
 export function registerChat(program: Command, services: CliServices): void {
@@ -22,7 +24,7 @@ export function registerChat(program: Command, services: CliServices): void {
     .argument("<model>", "run folder, model folder or file, or the hub id of a pulled model")
     .option("-s, --system <text>", "system message")
     .option("-t, --temperature <number>", "0 takes the likeliest token", temperature, 0.7)
-    .option("-n, --max-tokens <n>", "longest answer", positive, 512)
+    .option("-n, --max-tokens <n>", "longest answer (default: 512)", positive)
     .option("-a, --adapter <run>", "run folder whose trained weights are put on the model")
     .option("--seed <n>", "makes the answers repeatable", positive)
     .action((model: string, options: ChatOptions) => chat(model, options, services));
@@ -34,7 +36,8 @@ async function chat(model: string, options: ChatOptions, services: CliServices):
   if (message === "") throw new ConfigError(expected("standard input", "a message", "nothing", "or start the chat in a terminal"));
   await using policy = await openChatPolicy(model, options.adapter, services);
   services.signal.throwIfAborted();
-  const conversation = new Conversation(policy, options);
+  const maxTokens = tokenLimit(options.maxTokens, 512, policy.engine.info.contextLength);
+  const conversation = new Conversation(policy, { ...options, maxTokens });
   const paint = painter(wantsColour(stderr, environment));
   if (message === undefined) return await talk(conversation, policy, services);
   await answer(conversation, message, { services, paint, signal: services.signal });
@@ -46,7 +49,9 @@ async function openChatPolicy(model: string, adapter: string | undefined, servic
   const base = pathFrom(cwd, model);
   const policy = await openTrainedPolicy(pathFrom(cwd, adapter), { ...cacheOption(environment), base });
   const { trainedOn } = policy.trained;
-  if (pathFrom(cwd, trainedOn) !== base) stderr.write(`note: ${adapter} was trained on ${trainedOn}; its weights fit ${model}, too\n`);
+  if (pathFrom(cwd, trainedOn) !== base) {
+    stderr.write(`note: ${adapter} was trained on ${visible(trainedOn)}; its weights fit ${model}, too\n`);
+  }
   return policy;
 }
 
@@ -55,7 +60,7 @@ async function talk(conversation: Conversation, policy: OpenedPolicy, services: 
   const { stdin, stdout, stderr, environment } = services;
   const paint = painter(wantsColour(stderr, environment));
   const { model, parameters, contextLength } = policy.engine.info;
-  stderr.write(`${paint(model, "bold")}  ${(parameters / 1e6).toFixed(1)} M parameters, context ${contextLength}\n`);
+  stderr.write(`${paint(visible(model), "bold")}  ${(parameters / 1e6).toFixed(1)} M parameters, context ${contextLength}\n`);
   stderr.write(`${paint("/reset begins again, /exit or Ctrl-D leaves, Ctrl-C stops an answer", "dim")}\n`);
   const reader = createInterface({ input: stdin, ...("on" in stdout ? { output: stdout as unknown as NodeJS.WritableStream } : {}) });
   const leave = (): void => reader.close();
@@ -87,7 +92,7 @@ async function talk(conversation: Conversation, policy: OpenedPolicy, services: 
 /** A stopped answer or a conversation that is too long ends the turn, not the chat. */
 function recover(cause: unknown, { stderr, signal }: CliServices): void {
   if (signal.aborted || !(cause instanceof FlywheelError || cause instanceof Interrupted)) throw cause;
-  stderr.write(cause instanceof Interrupted ? "\n(stopped; that turn is forgotten)\n" : `${cause.message} (/reset)\n`);
+  stderr.write(cause instanceof Interrupted ? "\n(stopped; that turn is forgotten)\n" : `${visible(cause.message)} (/reset)\n`);
 }
 
 async function* promptedLines(reader: Interface, prompt: string): AsyncGenerator<string> {
@@ -115,7 +120,7 @@ async function answer(conversation: Conversation, message: string, { services, p
 
 function summary({ tokens, seconds, finish }: Answer): string {
   const cut = finish.type === "length" ? ", cut at the limit" : "";
-  return `[${tokens} tokens, ${(tokens / seconds).toFixed(1)} tokens/s${cut}]`;
+  return `[${amount(tokens, "token")}, ${(tokens / seconds).toFixed(1)} tokens/s${cut}]`;
 }
 
 async function readAll(stream: CliServices["stdin"], signal: AbortSignal): Promise<string> {

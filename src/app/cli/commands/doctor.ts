@@ -1,5 +1,6 @@
 /** `flywheel doctor`: what this machine has and what it can do. */
 import { type Command, InvalidArgumentError } from "commander";
+import { visible } from "../../../errors.ts";
 import { defaultCacheDir } from "../../../compute/models/files/cache.ts";
 import { type SandboxFinding, sandboxReport } from "../../../compute/sandbox/open.ts";
 import { type MachineRates, measureRates } from "../../../compute/tensor/rates.ts";
@@ -73,7 +74,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
 
 function modelText({ id, revision, bytes, complete }: CachedModel, paint: Paint): string {
   const note = complete ? "" : paint("  unfinished: pull again", "yellow");
-  return `${id}${revision === "main" ? "" : ` at ${revision}`}  ${paint(byteSize(bytes), "dim")}${note}`;
+  return `${visible(id)}${revision === "main" ? "" : ` at ${visible(revision)}`}  ${paint(byteSize(bytes), "dim")}${note}`;
 }
 
 /** What it isolates is in `--json` and in docs/sandbox.md; here is what it does not, or how to get it. */

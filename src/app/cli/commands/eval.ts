@@ -1,13 +1,13 @@
 /** `flywheel eval`: a model, or a run's trained policy, on an environment's held-out tasks. */
 import type { Command } from "commander";
-import { ConfigError, expected } from "../../../errors.ts";
+import { ConfigError, expected, visible } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { JsonObject } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
 import { openSource, runSettings } from "../source.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
-import { realOption, wholeOption } from "../ui/numbers.ts";
+import { realOption, tokenLimit, wholeOption } from "../ui/numbers.ts";
 import { progress } from "../ui/progress.ts";
 import { table } from "../ui/table.ts";
 import { evaluationLine } from "../ui/train-view.ts";
@@ -55,12 +55,14 @@ async function run(source: string, given: Given, services: CliServices): Promise
   if (given.samples > 1 && given.temperature === 0)
     throw new ConfigError(expected("--samples above 1", "--temperature above 0", "0", "greedy samples are all the same"));
   await using policy = await openSource(source, services);
+  const { contextLength } = policy.engine.info;
+  const maxTokens = tokenLimit(given.maxTokens, own?.maxTokens ?? 128, contextLength);
   const bar = progress({ label: "evaluating", total: given.tasks * given.samples, stream: stderr, json: given.json === true, environment });
   const tasks = Array.from({ length: given.tasks }, (_, i) => split.at(i));
   try {
     const result = await evaluate(env, tasks, {
       ...given,
-      maxTokens: given.maxTokens ?? own?.maxTokens ?? 128,
+      maxTokens,
       maxTurns: given.maxTurns ?? own?.maxTurns ?? 8,
       policy,
       step: 0,
@@ -71,7 +73,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
     bar.end();
     if (given.json === true) return void stdout.write(`${JSON.stringify({ env: named, ...summary(result) })}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    const line = evaluationLine(result, 0, paint).replace("before training", policy.files.name.slice(0, 40));
+    const line = evaluationLine(result, 0, paint).replace("before training", () => visible(policy.files.name.slice(0, 40)));
     stdout.write(`${[`environment  ${env.name}`, line, ...details(result)].join("\n")}\n`);
   } finally {
     bar.end();
@@ -96,6 +98,6 @@ function summary({ samples: _, successes: __, ...figures }: Evaluation): object 
 
 function details(result: Evaluation): string[] {
   const passes = Object.entries(result.passAtK).map(([k, value]) => [`pass@${k}`, value.toFixed(3)]);
-  const measures = Object.entries(result.measures).map(([name, value]) => [name, value.toFixed(3)]);
+  const measures = Object.entries(result.measures).map(([name, value]) => [visible(name), value.toFixed(3)]);
   return ["", ...table([{ title: "measure" }, { title: "mean", align: "right" }], [...(passes.length > 1 ? passes : []), ...measures])];
 }

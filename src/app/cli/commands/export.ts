@@ -1,6 +1,7 @@
 /** `flywheel export`: a trained policy, or any model, for other software. */
 import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { visible } from "../../../errors.ts";
 import type { CheckpointChoice } from "../../../train/record/checkpoint.ts";
 import { type ExportFormat, exportFormats } from "../../../train/export-formats.ts";
 import { type ExportedModel, type ExportOptions, exportModel } from "../../../train/export.ts";
@@ -25,7 +26,7 @@ export function registerExport(program: Command, services: CliServices): void {
 }
 
 async function runExport(source: string, { to, format, type, checkpoint, base, json }: Given, services: CliServices): Promise<void> {
-  const { cwd, environment, signal, stdout } = services;
+  const { cwd, environment, signal, stdout, command } = services;
   const made = await exportModel(pathFrom(cwd, source), {
     to: resolve(cwd, to),
     ...(format === undefined ? {} : { format }),
@@ -41,20 +42,20 @@ async function runExport(source: string, { to, format, type, checkpoint, base, j
   const from = made.checkpoint === undefined ? made.model : `${made.model}, ${made.checkpoint.name}`;
   const lines = [
     `${paint("wrote", "dim")}  ${path}  ${paint(`(${made.format} ${made.type}, ${byteSize(made.bytes)})`, "dim")}`,
-    `${paint("from", "dim")}   ${from}`,
-    ...usages(made, path).map((usage, i) => `${i === 0 ? paint("use", "dim") : "   "}    ${usage}`),
+    `${paint("from", "dim")}   ${visible(from)}`,
+    ...usages(made, { path, command }).map((usage, i) => `${i === 0 ? paint("use", "dim") : "   "}    ${usage}`),
   ];
   stdout.write(`${lines.join("\n")}\n`);
 }
 
-function usages({ format, model }: ExportedModel, path: string): string[] {
+function usages({ format, model }: ExportedModel, { path, command }: { readonly path: string; readonly command: string }): string[] {
   switch (format) {
     case "safetensors":
-      return [`flywheel chat ${path}`, `AutoModelForCausalLM.from_pretrained("${path}")`];
+      return [`${command} chat ${path}`, `AutoModelForCausalLM.from_pretrained("${path}")`];
     case "peft":
-      return [`PeftModel.from_pretrained(base, "${path}"), base being ${model}`];
+      return [`PeftModel.from_pretrained(base, "${path}"), base being ${visible(model)}`];
     case "gguf":
-      return [`flywheel chat ${path}`, `llama-cli -m ${path}`];
+      return [`${command} chat ${path}`, `llama-cli -m ${path}`];
     case "onnx":
       return ["ONNX Runtime: ids [batch, tokens] int64 -> logits [batch, tokens, vocabulary]"];
   }

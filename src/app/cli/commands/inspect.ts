@@ -1,6 +1,6 @@
 /** `flywheel inspect`: one recorded rollout, token by token. */
 import { type Command, InvalidArgumentError } from "commander";
-import { RunError, expected } from "../../../errors.ts";
+import { RunError, expected, visible } from "../../../errors.ts";
 import { type RunRecord, type TrajectoryKind, readRun, readTrajectories, trajectorySteps } from "../../../train/record/read-run.ts";
 import type { RolloutRecord } from "../../../train/record/trajectory-codec.ts";
 import { decodeAsIds } from "../../../train/report/token-text.ts";
@@ -42,7 +42,7 @@ async function inspect(folder: string, options: InspectOptions, services: CliSer
   if (decode === null) services.stderr.write("the model's tokenizer is not at hand: tokens are shown as ids\n");
   const head = kind === "step" ? `step ${step} of ${run.ledger.length}` : `evaluation after step ${step}`;
   const skipped = kind === "step" ? run.ledger[step - 1]?.skipped : undefined;
-  const lines = [paint(head, "bold") + (skipped === undefined ? "" : `  skipped: ${skipped}`), ""];
+  const lines = [paint(head, "bold") + (skipped === undefined ? "" : `  skipped: ${visible(skipped)}`), ""];
   if (options.rollout === undefined) lines.push(...rolloutTable(records, paint), "");
   lines.push(...rolloutView(chosen, { decode: decode ?? decodeAsIds, paint, tokens: options.tokens === true }));
   services.stdout.write(`${lines.join("\n")}\n`);

@@ -26,7 +26,7 @@ export function registerPull(program: Command, services: CliServices): void {
 }
 
 async function pull(id: string, options: PullOptions, services: CliServices): Promise<void> {
-  const { environment, signal, stderr, stdout, cwd } = services;
+  const { environment, signal, stderr, stdout, cwd, command } = services;
   const meter = pullMeter(id, services);
   const began = Date.now();
   const set = (name: string, value: string | undefined): object => (value === undefined || value === "" ? {} : { [name]: value });
@@ -53,7 +53,7 @@ async function pull(id: string, options: PullOptions, services: CliServices): Pr
   const spec = plain && options.gguf === undefined ? id : path.includes(" ") ? `"${path}"` : path;
   const seconds = (Date.now() - began) / 1000;
   const fetched = meter.fetched === 0 ? "already complete" : `${byteSize(meter.fetched)} fetched in ${duration(seconds)}`;
-  stdout.write(`${paint("model", "dim")}  ${path}  ${paint(`(${fetched})`, "dim")}\n${paint("use", "dim")}    flywheel chat ${spec}\n`);
+  stdout.write(`${paint("model", "dim")}  ${path}  ${paint(`(${fetched})`, "dim")}\n${paint("use", "dim")}    ${command} chat ${spec}\n`);
 }
 
 /** Redraws at most ten times a second on a terminal, and writes a line every five seconds elsewhere. */

@@ -1,9 +1,10 @@
 /** `flywheel quickstart`: trains the shipped model to use tools, with GRPO and a verifiable reward, and shows what it learned. */
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
+import { shippedModel } from "../../../compute/models/files/shipped.ts";
 import { train } from "../../../train/train.ts";
 import { closing, opening } from "../quickstart/messages.ts";
-import { freeName, quickstartConfig, shippedModel } from "../quickstart/settings.ts";
+import { freeName, quickstartConfig } from "../quickstart/settings.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { wholeOption } from "../ui/numbers.ts";
@@ -32,7 +33,7 @@ export function registerQuickstart(program: Command, services: CliServices): voi
 }
 
 async function run(given: Given, services: CliServices): Promise<void> {
-  const { cwd, stdout, stderr, environment, signal } = services;
+  const { cwd, stdout, stderr, environment, signal, command } = services;
   const json = given.json === true;
   const runsFolder = resolve(cwd, given.runs);
   const name = freeName(runsFolder);
@@ -52,12 +53,12 @@ async function run(given: Given, services: CliServices): Promise<void> {
     const { before, after } = view;
     if (json) return void stdout.write(`${JSON.stringify({ before: before?.success, after: after?.success, seconds, steps })}\n`);
     const paint = painter(wantsColour(stdout, environment));
-    stdout.write(`${closing({ before: before!, after: after!, seconds, folder: shownPath(cwd, folder), paint }).join("\n")}\n`);
+    stdout.write(`${closing({ before: before!, after: after!, seconds, folder: shownPath(cwd, folder), command, paint }).join("\n")}\n`);
   } catch (cause) {
     view.end();
     const folder = join(runsFolder, name);
     const runs = given.runs === "runs" ? [] : ["--runs", given.runs];
-    const resume = ["flywheel", "train", shownPath(cwd, join(folder, "config.json")), ...runs, "--resume"];
+    const resume = ["train", shownPath(cwd, join(folder, "config.json")), ...runs, "--resume"];
     await tellStopped({ folder, resume, json }, services);
     throw cause;
   } finally {

@@ -1,5 +1,6 @@
 /** `flywheel report`: the curves and rollouts of a run as SVG, PNG and one HTML file. */
 import type { Command } from "commander";
+import { visible } from "../../../errors.ts";
 import { readRun } from "../../../train/record/read-run.ts";
 import { decodeAsIds } from "../../../train/report/token-text.ts";
 import { writeReport } from "../../../train/report/write-report.ts";
@@ -23,7 +24,7 @@ async function report(folder: string, json: boolean, services: CliServices): Pro
   const paint = painter(wantsColour(services.stdout, services.environment));
   const lines = [
     ...(made.success === null ? [] : [beforeAfter("held-out success", made.success, paint)]),
-    ...made.findings.map((finding) => paint(finding, "dim")),
+    ...made.findings.map((finding) => paint(visible(finding), "dim")),
     `${paint("page ", "dim")} ${made.html}`,
     `${paint("image", "dim")} ${made.png}`,
   ];

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { ConfigError, expected, messageOf } from "../../../errors.ts";
+import { FORBIDDEN_KEYS } from "../../../json.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
 import { train } from "../../../train/train.ts";
 import type { CliServices } from "../services.ts";
@@ -35,7 +36,7 @@ export function registerTrain(program: Command, services: CliServices): void {
 const collect = (value: string, all: readonly string[]): string[] => [...all, value];
 
 async function run(file: string, given: Given, services: CliServices): Promise<void> {
-  const { cwd, stdout, environment, signal } = services;
+  const { cwd, stdout, environment, signal, command } = services;
   const json = given.json === true;
   const input = configOf(resolve(cwd, file), given, cwd);
   const view = trainView(services, json);
@@ -59,10 +60,10 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
       view.before !== undefined && view.after !== undefined && view.before !== view.after
         ? ["", ...outcomeLines(view.before, view.after, paint), ""]
         : [];
-    stdout.write(`${[...outcome, `${paint("run", "dim")}  ${folder}  ${paint(`flywheel report ${folder}`, "cyan")}`].join("\n")}\n`);
+    stdout.write(`${[...outcome, `${paint("run", "dim")}  ${folder}  ${paint(`${command} report ${folder}`, "cyan")}`].join("\n")}\n`);
   } catch (cause) {
     view.end();
-    await tellStopped({ folder: resolve(cwd, given.runs, String(input["name"])), resume: resumeCommand(file, given), json }, services);
+    await tellStopped({ folder: resolve(cwd, given.runs, String(input["name"])), resume: resumeWords(file, given), json }, services);
     throw cause;
   } finally {
     view.end();
@@ -70,9 +71,8 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
 }
 
 /** The same command again, going on. */
-function resumeCommand(file: string, { set, name, runs, json }: Given): string[] {
+function resumeWords(file: string, { set, name, runs, json }: Given): string[] {
   return [
-    "flywheel",
     "train",
     file,
     ...set.flatMap((override) => ["--set", override]),
@@ -111,10 +111,11 @@ function setKey(config: Record<string, unknown>, override: string): void {
   const [, path, text] = /^([^=]+)=(.*)$/s.exec(override) ?? [];
   if (path === undefined || text === undefined) throw new ConfigError(expected("--set", "key=value", override));
   const keys = path.split(".");
+  const forbidden = keys.find((key) => FORBIDDEN_KEYS.has(key));
+  if (forbidden !== undefined) throw new ConfigError(expected("--set", "a configuration key", forbidden));
   let at = config;
   for (const key of keys.slice(0, -1)) {
-    if (["__proto__", "constructor", "prototype"].includes(key)) throw new ConfigError(expected("--set", "a configuration key", key));
-    if (!isRecord(at[key])) at[key] = {};
+    if (!Object.hasOwn(at, key) || !isRecord(at[key])) at[key] = {};
     at = at[key] as Record<string, unknown>;
   }
   at[keys.at(-1)!] = valueOf(text);

@@ -1,6 +1,6 @@
 /** `flywheel verify`: any verifier on a file of right and given answers, or on the rollouts of a run. */
 import { type Command, InvalidArgumentError } from "commander";
-import { ConfigError, RewardError, expected, scored } from "../../../errors.ts";
+import { ConfigError, RewardError, amount, expected, scored, visible } from "../../../errors.ts";
 import { listVerifiers, openVerifier } from "../../../loop/reward/verifiers/registry.ts";
 import type { Verifier } from "../../../loop/reward/verifiers/verifier.ts";
 import type { Json, Verdict } from "../../../types.ts";
@@ -66,7 +66,8 @@ async function run(source: string | undefined, given: Given, services: CliServic
   const graded = await gradeAll(rows, verifier, { given, services });
   report(graded, verifier, { given, services });
   const accepted = graded.filter((each) => each.accepted).length;
-  if (accepted < graded.length) throw new RewardError(`${graded.length - accepted} of ${graded.length} answers were not accepted`);
+  const left = graded.length - accepted;
+  if (left > 0) throw new RewardError(`${left} of ${amount(graded.length, "answer")} ${left === 1 ? "was" : "were"} not accepted`);
 }
 
 function optionsOf(text: string): Json {
@@ -123,7 +124,7 @@ function report(graded: readonly Graded[], verifier: Verifier, { given, services
   }
   const paint = painter(wantsColour(services.stdout, services.environment));
   const lines = graded.map(({ row, verdict, accepted }) => [
-    row.id,
+    visible(row.id),
     verdict.type === "scored" ? verdict.score.toFixed(3) : verdict.type,
     accepted ? paint("yes", "green") : paint("no", "red"),
     shortened(verdict.type === "scored" ? verdict.explanation : verdict.reason, services.stdout.columns ?? 100),
@@ -136,7 +137,8 @@ function report(graded: readonly Graded[], verifier: Verifier, { given, services
 
 function shortened(text: string, columns: number): string {
   const room = Math.max(30, columns - 36);
-  return text.length > room ? `${text.slice(0, room - 1)}…` : text;
+  const line = visible(text).replaceAll("\n", " ");
+  return line.length > room ? `${line.slice(0, room - 1)}…` : line;
 }
 
 function scoreOption(value: string): number {

@@ -1,7 +1,8 @@
 /** What the quickstart says before and after training. */
+import { visible } from "../../../errors.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
 import type { Scored, ToolCall } from "../../../types.ts";
-import { visible, type Paint } from "../ui/colour.ts";
+import type { Paint } from "../ui/colour.ts";
 import { outcomeLines } from "../ui/train-view.ts";
 
 export function opening(paint: Paint): string[] {
@@ -18,10 +19,11 @@ interface Closing {
   readonly after: Evaluation;
   readonly seconds: number;
   readonly folder: string;
+  readonly command: string;
   readonly paint: Paint;
 }
 
-export function closing({ before, after, seconds, folder, paint }: Closing): string[] {
+export function closing({ before, after, seconds, folder, command, paint }: Closing): string[] {
   const flipped = after.samples.findIndex(
     (sample, i) => succeeded(sample) && !succeeded(before.samples[i]!) && sample.trajectory.turns.length > 1,
   );
@@ -32,8 +34,8 @@ export function closing({ before, after, seconds, folder, paint }: Closing): str
     ...example,
     "",
     `${paint("time", "dim")}   ${Math.round(seconds)} s`,
-    `${paint("look", "dim")}   ${paint(`npx flywheel inspect ${folder}`, "cyan")}   every rollout, token by token`,
-    `${paint("curves", "dim")} ${paint(`npx flywheel report ${folder}`, "cyan")}    one HTML file`,
+    `${paint("look", "dim")}   ${paint(`${command} inspect ${folder}`, "cyan")}   every rollout, token by token`,
+    `${paint("curves", "dim")} ${paint(`${command} report ${folder}`, "cyan")}    one HTML file`,
   ];
 }
 

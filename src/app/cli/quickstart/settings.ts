@@ -1,23 +1,7 @@
 /** What the quickstart trains: the shipped model, with which settings, under which name. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { ModelError, expected } from "../../../errors.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
-
-/** The model that comes with the package, found from the compiled file or from the source. */
-export function shippedModel(): string {
-  const folder = fileURLToPath(new URL("../../../../models/desk-1m", import.meta.url));
-  if (existsSync(join(folder, "model.safetensors"))) return folder;
-  throw new ModelError(
-    expected(
-      "quickstart",
-      `the shipped model in ${folder}`,
-      "nothing",
-      "install the package again, or make the model with npm run recipe:desk",
-    ),
-  );
-}
 
 interface QuickstartSettings {
   readonly name: string;

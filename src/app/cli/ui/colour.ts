@@ -66,16 +66,3 @@ export function pad(text: string, columns: number, side: "left" | "right" = "rig
   const space = " ".repeat(Math.max(0, columns - width(text)));
   return side === "right" ? text + space : space + text;
 }
-
-/**
- * Model text made safe for a terminal: control characters become visible symbols, so that no text can move the cursor,
- * recolour what follows or set the window's title.
- */
-export function visible(text: string): string {
-   
-  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
-    const code = character.charCodeAt(0);
-    if (code === 0x09) return "\u2192";
-    return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
-  });
-}

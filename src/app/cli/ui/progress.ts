@@ -61,7 +61,10 @@ export function progress(options: ProgressOptions): Progress {
     const eta = rate > 0 ? (total - done) / rate : Number.POSITIVE_INFINITY;
     const first = Object.values(values)[0];
     if (first !== undefined) history.push(first);
-    if (mode === "json") return void stream.write(`${jsonLine({ event: "progress", label, done, total, seconds, rate, eta }, values)}\n`);
+    if (mode === "json") {
+      const known = Number.isFinite(eta) ? eta : null;
+      return void stream.write(`${jsonLine({ event: "progress", label, done, total, seconds, rate, eta: known }, values)}\n`);
+    }
     const figures = Object.entries(values).map(([name, value]) => `${paint(name, "dim")} ${shortNumber(value)}`);
     const pace = `${show === undefined ? shortRate(rate) : `${show(rate)}/s`}  ${paint("ETA", "dim")} ${duration(eta)}`;
     const count = show === undefined ? `${String(done).padStart(String(total).length)}/${total}` : `${show(done)} of ${show(total)}`;

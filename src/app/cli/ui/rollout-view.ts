@@ -1,8 +1,9 @@
 /** A recorded rollout for the terminal: context dim, sampled tokens on green or red by the sign of their advantage. */
+import { amount, visible } from "../../../errors.ts";
 import type { RolloutRecord } from "../../../train/record/trajectory-codec.ts";
 import { type ContextToken, type Decode, type SampledToken, finishText, rowTokens, signed } from "../../../train/report/token-text.ts";
 import type { SampledSpan, Turn, Verdict } from "../../../types.ts";
-import { type Paint, visible } from "./colour.ts";
+import type { Paint } from "./colour.ts";
 import { shortNumber } from "./progress.ts";
 import { table } from "./table.ts";
 
@@ -72,7 +73,7 @@ function headLines({ scored: { trajectory, verdict } }: RolloutRecord, paint: Pa
   const { id, task, sample, end, measures, seconds } = trajectory;
   const how = end.type === "error" ? `error in ${end.boundary}: ${end.message}` : end.type;
   const member = `${paint("sample", "dim")} ${sample}`;
-  const figures = Object.entries(measures).map(([name, value]) => `${name} ${shortNumber(value)}`);
+  const figures = Object.entries(measures).map(([name, value]) => `${visible(name)} ${shortNumber(value)}`);
   return [
     `${paint("rollout", "dim")}   ${paint(visible(id), "bold")}  ${paint("task", "dim")} ${visible(task.id)}  ${member}`,
     verdictLine(verdict, paint),
@@ -84,7 +85,7 @@ function headLines({ scored: { trajectory, verdict } }: RolloutRecord, paint: Pa
 function verdictLine(verdict: Verdict, paint: Paint): string {
   const label = paint("verdict", "dim");
   if (verdict.type !== "scored") return `${label}   ${scoreText(verdict, paint)}  ${visible(verdict.reason)}`;
-  const parts = Object.entries(verdict.components).map(([name, value]) => paint(`${name} ${shortNumber(value)}`, "dim"));
+  const parts = Object.entries(verdict.components).map(([name, value]) => paint(`${visible(name)} ${shortNumber(value)}`, "dim"));
   return `${label}   ${[scoreText(verdict, paint), visible(verdict.explanation), ...parts].join("  ")}`;
 }
 
@@ -106,7 +107,7 @@ function turnLine({ span, turn, number, tokens }: SampledTurn, paint: Paint): st
   const parts = [
     turn === undefined ? "sampled" : turn.parse,
     finishText(span.finish),
-    `${span.ids.length} tokens`,
+    amount(span.ids.length, "token"),
     `policy v${span.version}`,
     ...(span.ids.length === 0 ? [] : [`mean log-prob ${mean(span.logprobs).toFixed(3)}`]),
     ...(advantages.length === 0 ? ["no advantage"] : [`advantage ${signed(mean(advantages))}`]),

@@ -1,12 +1,15 @@
 /** How a training run looks in a terminal: the plan, one live line of progress, evaluations with their intervals, the outcome. */
+import { visible } from "../../../errors.ts";
 import type { TrainConfig } from "../../../train/config.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
 import { pairedRates } from "../../../train/evaluate/statistics.ts";
 import type { TrainObserver } from "../../../train/keep.ts";
 import { planLines, type Plan } from "../../../train/plan.ts";
 import type { MetricsRow } from "../../../train/record/metrics.ts";
+import { stepFigures } from "../../../train/terminal.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour, type Paint } from "./colour.ts";
+import { byteSize } from "./places.ts";
 import { progress, type Progress } from "./progress.ts";
 import { beforeAfter } from "./spark.ts";
 import { table } from "./table.ts";
@@ -25,6 +28,7 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
   const { stderr, environment } = services;
   const paint = painter(!json && wantsColour(stderr, environment));
   let bar: Progress | undefined;
+  let reading: Progress | undefined;
   let first: Evaluation | undefined;
   let last: Evaluation | undefined;
   let steps = 0;
@@ -42,17 +46,23 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
   const onStep = (row: MetricsRow): void => {
     bar ??= progress({ label: "training", total, stream: stderr, json, environment, start: row.step - 1 });
     steps = row.step;
-    bar.update(row.step, shown(row));
+    bar.update(row.step, stepFigures(row));
+  };
+  const onRead = (done: number, all: number): void => {
+    reading ??= progress({ label: "reading data", total: all, stream: stderr, json, environment, show: byteSize });
+    reading.update(done);
   };
   return {
     observer: {
+      onRead,
       onPlan: (config, plan) => {
+        reading?.end();
         total = config.train.steps;
         for (const line of planLines(config, plan)) say(paint(line, "dim"));
       },
       onStep,
       onEvaluation,
-      onNote: (text) => say(`${paint("note", "yellow")}  ${text}`),
+      onNote: (text) => say(`${paint("note", "yellow")}  ${visible(text)}`),
     },
     get before() {
       return first;
@@ -63,17 +73,11 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
     get steps() {
       return steps;
     },
-    end: () => bar?.end(),
+    end: () => {
+      reading?.end();
+      bar?.end();
+    },
   };
-}
-
-function shown(row: MetricsRow): Record<string, number> {
-  const values: Record<string, number> = {};
-  for (const [label, key] of [["reward", "reward/mean"], ["kl", "kl/old"], ["loss", "loss"], ["no-signal", "fracZeroStd"]] as const) {
-    const value = row[key];
-    if (value !== undefined && (label !== "loss" || row["reward/mean"] === undefined)) values[label] = value;
-  }
-  return values;
 }
 
 const percent = (rate: number): string => (Number.isFinite(rate) ? `${(100 * rate).toFixed(1)} %` : "?");

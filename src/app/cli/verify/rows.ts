@@ -1,7 +1,7 @@
 /** What `flywheel verify` grades: rows of a JSONL or CSV file, or the recorded rollouts of a run folder. */
-import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { z } from "zod";
+import { dataLines, readDataFile } from "../../../data-file.ts";
 import { ConfigError, RunError, expected, messageOf } from "../../../errors.ts";
 import { parseJsonStrict } from "../../../json.ts";
 import { finalAnswer } from "../../../loop/reward/final-answer.ts";
@@ -29,17 +29,12 @@ interface RowOptions {
 /** Throws for a file without rows, a row without the fields, a run without recorded rollouts. */
 export async function readRows(path: string, options: RowOptions): Promise<readonly VerifyRow[]> {
   if (await isRunFolder(path)) return runRows(path, options);
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (cause) {
-    throw new ConfigError(expected(`verify ${path}`, "a .jsonl or .csv file, or a run folder", "nothing that can be read"), { cause });
-  }
   const ending = extname(path).toLowerCase();
   if (ending !== ".csv" && ending !== ".jsonl" && ending !== ".ndjson") {
     throw new ConfigError(expected(`verify ${path}`, "a .jsonl or .csv file, or a run folder", ending === "" ? "no ending" : ending));
   }
-  const records = ending === ".csv" ? csvRecords(text, path) : jsonLines(text, path);
+  const lines = [...dataLines(readDataFile(path, "verify"), path)];
+  const records = ending === ".csv" ? csvRecords(lines.map(({ text }) => text).join("\n"), path) : jsonRecords(lines);
   if (records.length === 0) throw new ConfigError(expected(`verify ${path}`, "at least one row", "none"));
   return records.map((record, i) => fileRow(record, `${path} row ${i + 1}`, { ...options, position: i + 1 }));
 }
@@ -63,17 +58,18 @@ function fileRow(record: JsonObject, where: string, options: RowOptions & { read
   };
 }
 
-function jsonLines(text: string, path: string): JsonObject[] {
-  return text.split("\n").flatMap((line, i) => {
-    if (line.trim() === "") return [];
+/** A number that a double would change is kept as its text, so that it is graded as it was written. */
+function jsonRecords(lines: readonly { readonly text: string; readonly where: string }[]): JsonObject[] {
+  return lines.flatMap(({ text, where }) => {
+    if (text.trim() === "") return [];
     let value: Json;
     try {
-      value = parseJsonStrict(line);
+      value = parseJsonStrict(text);
     } catch (cause) {
-      throw new ConfigError(expected(`${path} line ${i + 1}`, "a JSON object", messageOf(cause)));
+      throw new ConfigError(expected(where, "a JSON object", messageOf(cause)));
     }
     const object = z.record(z.string(), z.json()).safeParse(value);
-    if (!object.success) throw new ConfigError(expected(`${path} line ${i + 1}`, "a JSON object", JSON.stringify(value).slice(0, 40)));
+    if (!object.success) throw new ConfigError(expected(where, "a JSON object", JSON.stringify(value).slice(0, 40)));
     return [object.data];
   });
 }
@@ -125,7 +121,7 @@ async function runRows(folder: string, { gold = "answer", step, eval: held }: Ro
   if (records.length === 0) throw new RunError(expected(`run ${folder}`, `recorded rollouts of ${kind} ${chosen ?? ""}`.trim(), "none"));
   return records.map(({ scored: { trajectory } }) => {
     const final = finalAnswer(trajectory);
-    const wanted = trajectory.task.data[gold];
+    const wanted = Object.hasOwn(trajectory.task.data, gold) ? trajectory.task.data[gold] : undefined;
     if (wanted === undefined) {
       const known = Object.keys(trajectory.task.data).join(", ");
       throw new ConfigError(

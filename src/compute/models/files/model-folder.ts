@@ -1,7 +1,8 @@
 /** Everything of a model that is on disk, whatever form it has there. */
+import type { Stats } from "node:fs";
 import { readFile, readdir, stat } from "node:fs/promises";
-import { basename, dirname, extname, join } from "node:path";
-import { ModelError, expected, messageOf } from "../../../errors.ts";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { ModelError, diskProblem, expected, messageOf } from "../../../errors.ts";
 import type { JsonObject } from "../../../types.ts";
 import { cacheFolder, defaultCacheDir, isHubId } from "./cache.ts";
 import { openGguf } from "./gguf.ts";
@@ -16,6 +17,8 @@ export interface ModelFiles {
   readonly name: string;
   /** As in `config.json`. */
   readonly config: JsonObject;
+  /** Where `config` was read: `<folder>/config.json`, or the .gguf file. */
+  readonly configPath: string;
   /** Under Hugging Face names. */
   readonly weights: WeightSource;
   /** As in `tokenizer.json`. */
@@ -39,17 +42,31 @@ export interface OpenModelOptions {
  * that has been pulled. Reads headers only; weights are read by name. ModelError or TokenizerError in one line.
  */
 export async function openModelFiles(spec: string, options: OpenModelOptions = {}): Promise<ModelFiles> {
-  const found = await stat(spec).catch(() => undefined);
-  if (found?.isDirectory()) return openFolder(basename(spec), spec);
+  const found = await statOf(spec);
+  if (found?.isDirectory()) return openFolder(basename(resolve(spec)), spec);
   if (found !== undefined) return openModelFile(spec);
+  const here = resolve(spec);
   if (!isHubId(spec) || [".gguf", ".safetensors", ".json"].includes(extname(spec))) {
-    throw new ModelError(expected(`model ${spec}`, "a folder, a .gguf or .safetensors file, or a hub id", "no such file or folder"));
+    throw new ModelError(expected(`model ${spec}`, "a folder, a .gguf or .safetensors file, or a hub id", `nothing at ${here}`));
   }
   const folder = cacheFolder(options.cacheDir ?? defaultCacheDir(), spec, options.revision ?? "main");
-  if ((await stat(folder).catch(() => undefined)) === undefined) {
-    throw new ModelError(expected(`model ${spec}`, `it in ${folder}`, "no such folder", `run flywheel pull ${spec}`));
+  if ((await statOf(folder)) !== undefined) return openFolder(spec, folder);
+  // A first part that is a folder here (models/x) says that a path was meant.
+  const isPath = spec.includes("/") && (await statOf(dirname(spec))) !== undefined;
+  if (isPath) throw new ModelError(expected(`model ${spec}`, `a model at ${here}`, "nothing there", "check the path"));
+  const remedy = `check the path, or run flywheel pull ${spec} if it is a hub id`;
+  throw new ModelError(expected(`model ${spec}`, `a model at ${here} or a pulled one at ${folder}`, "neither", remedy));
+}
+
+/** Undefined for what is not there; what the system refuses to say (a folder without permission) is an error. */
+async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw new ModelError(diskProblem(cause, path) ?? messageOf(cause), { cause });
   }
-  return openFolder(spec, folder);
 }
 
 function openModelFile(path: string): Promise<ModelFiles> {
@@ -79,7 +96,7 @@ async function openGgufModel(name: string, path: string): Promise<ModelFiles> {
   try {
     const config = await ggufConfig(source);
     const weights = ggufWeights(source, ggufArchitecture(source), config);
-    return { name, config, weights, ...ggufTokenizer(source), close: () => weights.close() };
+    return { name, config, configPath: path, weights, ...ggufTokenizer(source), close: () => weights.close() };
   } catch (error) {
     await source.close();
     throw error;
@@ -87,12 +104,13 @@ async function openGgufModel(name: string, path: string): Promise<ModelFiles> {
 }
 
 async function openHuggingFace(name: string, folder: string, weightPath: string): Promise<ModelFiles> {
-  const config = await readJsonObject(join(folder, "config.json"));
+  const configPath = join(folder, "config.json");
+  const config = await readJsonObject(configPath);
   const tokenizer = await readJsonObject(join(folder, "tokenizer.json"));
   const tokenizerConfig = await withChatTemplate(folder, await readJsonObject(join(folder, "tokenizer_config.json"), {}));
   const generationConfig = await readJsonObject(join(folder, "generation_config.json"), {});
   const weights = await openSafetensors(weightPath);
-  return { name, config, weights, tokenizer, tokenizerConfig, generationConfig, close: () => weights.close() };
+  return { name, config, configPath, weights, tokenizer, tokenizerConfig, generationConfig, close: () => weights.close() };
 }
 
 /** Newer folders keep the template in a file of its own, which then counts. */

@@ -1,5 +1,6 @@
 /** Verifiers by name with JSON options, for the command line and configurations. */
 import { z } from "zod";
+import { problemOf, suggestion } from "../../../config-fields.ts";
 import { ConfigError, expected } from "../../../errors.ts";
 import type { Json, JsonObject } from "../../../types.ts";
 import { secondEngine } from "./math/choose.ts";
@@ -139,12 +140,13 @@ export function listVerifiers(): readonly VerifierListing[] {
 /** Throws a ConfigError for a name or an option that does not exist, or a value that is none. */
 export async function openVerifier(name: string, options: Json = {}): Promise<Verifier> {
   const found = Object.hasOwn(entries, name) ? entries[name] : undefined;
-  if (found === undefined) throw new ConfigError(expected("verifier", `one of ${Object.keys(entries).join(", ")}`, name));
+  const names = Object.keys(entries);
+  if (found === undefined) throw new ConfigError(expected("verifier", `one of ${names.join(", ")}`, `${name}${suggestion(name, names)}`));
   const parsed = found.options.safeParse(options);
   if (!parsed.success) {
-    const { path, message } = parsed.error.issues[0]!;
-    const known = Object.keys(found.options.shape).join(", ");
-    throw new ConfigError(`${["verifier", name, ...path].join(" ")}: ${message}; options are ${known}`);
+    const known = Object.keys(found.options.shape);
+    const { path, want, got } = problemOf(parsed.error, options, known);
+    throw new ConfigError(expected(`verifier ${name} ${path}`.trim(), want, got, `options are ${known.join(", ")}`));
   }
   return found.open(parsed.data as JsonObject);
 }

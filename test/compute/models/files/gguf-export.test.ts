@@ -23,9 +23,9 @@ test.each(models)("%s: an exported file has the converter's tensors and opens as
   const original = await openModelFiles(join(golden, `${name}.gguf`));
   await exportGguf(path, original, "F32");
   const again = await openModelFiles(path);
-  const { weights: _, close: __, ...said } = again;
-  const { weights: ___, close: ____, ...before } = original;
-  expect(said).toEqual(before);
+  const said = ({ name: called, config, tokenizer, tokenizerConfig, generationConfig }: ModelFiles) =>
+    ({ called, config, tokenizer, tokenizerConfig, generationConfig });
+  expect(said(again)).toEqual(said(original));
   const [found, want] = [await rawTensors(path), await rawTensors(join(golden, `${name}.gguf`))];
   expect(Object.keys(found).sort()).toEqual(Object.keys(want).sort());
   for (const [tensor, { shape, values }] of Object.entries(want)) {

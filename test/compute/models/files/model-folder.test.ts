@@ -1,5 +1,5 @@
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { openModelFiles } from "../../../../src/compute/models/files/model-folder.ts";
 import { writeSafetensors } from "../../../../src/compute/models/files/safetensors.ts";
@@ -81,9 +81,13 @@ test("a sharded folder and a folder of one GGUF file open", async () => {
 test("each thing that is missing is one line with what to do", async () => {
   const cacheDir = await temporaryFolder();
   expect(await failure("org/none", cacheDir)).toBe(
-    `model org/none: expected it in ${join(cacheDir, "org--none", "main")}, got no such folder; run flywheel pull org/none`,
+    `model org/none: expected a model at ${resolve("org/none")} or a pulled one at ${join(cacheDir, "org--none", "main")}, got neither; ` +
+      "check the path, or run flywheel pull org/none if it is a hub id",
   );
-  const unknown = /expected a folder, a \.gguf or \.safetensors file, or a hub id, got no such file or folder/;
+  // The first part of this one is a folder here: no hub id was meant.
+  const here = `model src/none: expected a model at ${resolve("src/none")}, got nothing there; check the path`;
+  expect(await failure("src/none", cacheDir)).toBe(here);
+  const unknown = /expected a folder, a \.gguf or \.safetensors file, or a hub id, got nothing at \//;
   for (const spec of ["./none", "/none/at/all", "none.gguf", "a/b/c", ""]) expect(await failure(spec, cacheDir)).toMatch(unknown);
   const folder = await fill(join(cacheDir, "model"));
   expect(await failure(join(folder, "config.json"))).toMatch(/expected a \.gguf or \.safetensors file, got a file named config\.json/);
