@@ -23,6 +23,7 @@ export async function runFlywheel(
     environment: {},
     cwd: process.cwd(),
     signal: new AbortController().signal,
+    allowToStop: () => undefined,
     decoderFor: () => Promise.resolve(null),
     ...services,
   });

@@ -3,7 +3,7 @@ import type { EventEmitter } from "node:events";
 import { Interrupted } from "./services.ts";
 
 /** Milliseconds in which a command may stop in order. What is on disk is whole at any moment, so an end at once loses nothing more. */
-const patience = 1000;
+const usual = 1000;
 
 interface InterruptOptions {
   readonly exit: (code: number) => void;
@@ -11,10 +11,17 @@ interface InterruptOptions {
   readonly late?: () => void;
 }
 
+interface Interruption {
+  readonly signal: AbortSignal;
+  /** Gives a command another time to stop in; from then on SIGTERM asks it to, as SIGINT does. */
+  readonly allowToStop: (milliseconds: number) => void;
+}
+
 /** A signal that is aborted at the first SIGINT of `source`; at the next, or when patience is over, `exit` is called. */
-export function interruptSignal(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): AbortSignal {
+export function interruption(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): Interruption {
   const interrupt = new AbortController();
-  source.on("SIGINT", () => {
+  let patience = usual;
+  const stop = (): void => {
     if (interrupt.signal.aborted) return exit(130);
     interrupt.abort(new Interrupted());
     const end = setTimeout(() => {
@@ -22,6 +29,13 @@ export function interruptSignal(source: EventEmitter, { exit, late = () => undef
       exit(130);
     }, patience);
     end.unref();
-  });
-  return interrupt.signal;
+  };
+  source.on("SIGINT", stop);
+  return {
+    signal: interrupt.signal,
+    allowToStop: (milliseconds) => {
+      patience = milliseconds;
+      source.on("SIGTERM", stop);
+    },
+  };
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** Entry of the `flywheel` command. */
 import { decoderFor } from "./decoder.ts";
-import { interruptSignal } from "./interrupt.ts";
+import { interruption } from "./interrupt.ts";
 import { runCli } from "./program.ts";
 
 for (const stream of [process.stdout, process.stderr]) {
@@ -18,7 +18,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   environment: process.env,
   cwd: process.cwd(),
-  signal: interruptSignal(process, {
+  ...interruption(process, {
     exit: (code) => process.exit(code),
     late: () => process.stderr.write("\nstopped at once; what was committed is kept, and a run goes on with --resume\n"),
   }),
