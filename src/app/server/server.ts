@@ -1,5 +1,5 @@
 /** Starts and ends the server: where it listens, whom it lets in, and how it stops without cutting answers off. */
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
@@ -50,6 +50,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const metrics = new Metrics();
   const gate = new SwapGate();
   const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal); // one for each running request
   const { maxSessions, maxTokens } = defaults;
   const sessions = new SessionStore({ maxSessions, maxTokens, ...options.sessions, renderer: policy.renderer, metrics });
   const service: Service = {
