@@ -104,11 +104,11 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 }
 
 async function listening(server: Server, host: string, port: number): Promise<void> {
-  const failed = once(server, "error").then(([cause]) => {
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code !== "EADDRINUSE") throw cause as Error;
-    throw new ConfigError(expected("serve --port", "a free port", `${port}, which is in use`), { cause: cause as Error });
-  });
   server.listen(port, host.replace(/^\[|\]$/g, ""));
-  await Promise.race([once(server, "listening"), failed]);
+  try {
+    await once(server, "listening");
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "EADDRINUSE") throw cause;
+    throw new ConfigError(expected("serve --port", "a free port", `${port}, which is in use`), { cause });
+  }
 }
