@@ -109,6 +109,30 @@ export interface SampleRequest {
   readonly deadline?: number;
   readonly signal?: AbortSignal;
   readonly adapter?: string;
+  /** Told of each token as it is drawn; `sample` is its index below `count`. */
+  readonly onToken?: (token: DrawnToken) => void;
+  /** How many of the likeliest alternatives each drawn token is told with; default none. */
+  readonly topLogprobs?: number;
+  /** Makes what narrows the draws of one sample. Log-probs stay those of the whole distribution. */
+  readonly constraint?: () => TokenConstraint;
+}
+
+export interface TokenLogprob {
+  readonly id: number;
+  readonly logprob: number;
+}
+
+export interface DrawnToken extends TokenLogprob {
+  readonly sample: number;
+  /** The likeliest tokens, best first; of the whole distribution, whatever a constraint allows. */
+  readonly top: readonly TokenLogprob[];
+}
+
+/** Says which ids may come next in one sample; it is told every id that was drawn. */
+export interface TokenConstraint {
+  /** Writes 1 at each id that may come next into `mask` ([vocabulary], zeros), of which at least one; `left` tokens may still be drawn. */
+  allow(mask: Uint8Array, left: number): void;
+  accept(id: number): void;
 }
 
 /** 64 bits of a counter-based generator; the token index is the counter. */

@@ -24,6 +24,7 @@ export async function runFlywheel(
     cwd: process.cwd(),
     command: "flywheel",
     signal: new AbortController().signal,
+    allowToStop: () => undefined,
     decoderFor: () => Promise.resolve(null),
     ...services,
   });

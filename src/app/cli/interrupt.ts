@@ -3,7 +3,7 @@ import type { EventEmitter } from "node:events";
 import { Interrupted } from "./services.ts";
 
 /** Milliseconds in which a command may stop in order. What is on disk is whole at any moment, so an end at once loses nothing more. */
-const patience = 1400;
+const usual = 1400;
 
 interface InterruptOptions {
   readonly exit: (code: number) => void;
@@ -11,9 +11,16 @@ interface InterruptOptions {
   readonly late?: () => void;
 }
 
+interface Interruption {
+  readonly signal: AbortSignal;
+  /** Gives a command another time to stop in. */
+  readonly allowToStop: (milliseconds: number) => void;
+}
+
 /** A signal that is aborted at the first SIGINT or SIGTERM of `source`; at the next, or when patience is over, `exit` is called. */
-export function interruptSignal(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): AbortSignal {
+export function interruption(source: EventEmitter, { exit, late = () => undefined }: InterruptOptions): Interruption {
   const interrupt = new AbortController();
+  let patience = usual;
   const stop = (): void => {
     if (interrupt.signal.aborted) return exit(130);
     interrupt.abort(new Interrupted());
@@ -24,5 +31,10 @@ export function interruptSignal(source: EventEmitter, { exit, late = () => undef
     end.unref();
   };
   for (const name of ["SIGINT", "SIGTERM"]) source.on(name, stop);
-  return interrupt.signal;
+  return {
+    signal: interrupt.signal,
+    allowToStop: (milliseconds) => {
+      patience = milliseconds;
+    },
+  };
 }

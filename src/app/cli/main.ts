@@ -3,7 +3,7 @@
 import { diskProblem } from "../../errors.ts";
 import { ownCommand } from "./command.ts";
 import { decoderFor } from "./decoder.ts";
-import { interruptSignal } from "./interrupt.ts";
+import { interruption } from "./interrupt.ts";
 import { runCli } from "./program.ts";
 
 for (const stream of [process.stdout, process.stderr]) {
@@ -22,7 +22,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   environment: process.env,
   cwd: process.cwd(),
   command: ownCommand({ script: process.argv[1] ?? "", cwd: process.cwd(), environment: process.env }),
-  signal: interruptSignal(process, {
+  ...interruption(process, {
     exit: (code) => process.exit(code),
     late: () => process.stderr.write("\nstopped at once; every committed step is kept, and --resume goes on from the last checkpoint\n"),
   }),

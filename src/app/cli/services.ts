@@ -19,6 +19,8 @@ export interface CliServices {
   readonly command: string;
   /** Aborted at the first Ctrl-C: commands finish what must not be torn and throw the reason. The second ends the process. */
   readonly signal: AbortSignal;
+  /** How long the command may take to stop once `signal` is aborted, in milliseconds, where a second is not enough. */
+  readonly allowToStop: (milliseconds: number) => void;
   /** The tokenizer of the model that a run's configuration names, or null if it cannot be had: tokens are then shown as ids. */
   readonly decoderFor: (config: JsonObject) => Promise<Decode | null>;
 }

@@ -8,7 +8,7 @@ import { hash32 } from "../../random.ts";
 import type { FinishReason, JsonObject, Message, ToolSpec, TurnParse } from "../../types.ts";
 import type { ChatTemplate } from "./chat-template.ts";
 import { checkDialect, chooseDialect } from "./dialects/choose.ts";
-import { splitReasoning, type Dialect } from "./dialects/dialect.ts";
+import { inReasoning, splitReasoning, type Dialect } from "./dialects/dialect.ts";
 import { hermes } from "./dialects/hermes.ts";
 import { guardMaker, type Guard, type GuardMaker } from "./guard.ts";
 import { reasoningInContent, withoutToolRoles } from "./tool-prompt.ts";
@@ -48,6 +48,8 @@ export interface ChatRenderer {
   readonly dialect: Dialect;
   /** False if the template knows no tools and they go through system and user messages. */
   readonly nativeTools: boolean;
+  /** The generation prompt has already opened a reasoning block, which the turn must close. */
+  readonly opensThinking: boolean;
   /** Ids that end a turn: the template's own end of turn first. */
   readonly stopIds: readonly number[];
   /** Ids of the first prompt, generation prompt included. */
@@ -56,6 +58,11 @@ export interface ChatRenderer {
   extend(state: RenderState, turn: SampledTurn, replies: readonly Message[]): Extension;
   /** Reads a sampled turn. `tools` types bare values and, where empty, turns calls off. */
   parseTurn(ids: readonly number[], finish: FinishReason, tools?: readonly ToolSpec[]): ParsedMessage;
+  /**
+   * What is certain of the content of an unfinished turn with this text: it only grows, and is a beginning of the content that
+   * `parseTurn` will give. Empty while the turn is reasoning.
+   */
+  settled(text: string, tools: readonly ToolSpec[]): string;
   /** The ids that sampling `message` after `state` would give, end of turn included; for supervised rows and never for sampled ones. */
   encodeTurn(state: RenderState, message: Message): number[];
 }
@@ -113,7 +120,7 @@ class TemplateRenderer implements ChatRenderer {
   private readonly parts: Parts;
   private readonly guards: GuardMaker;
   private readonly printsReasoning: boolean;
-  private readonly opensThinking: boolean;
+  readonly opensThinking: boolean;
   /** What the template writes after a turn's end token. */
   private readonly afterTurn: string;
 
@@ -191,6 +198,12 @@ class TemplateRenderer implements ChatRenderer {
     const key = hash32(ids.join()).toString(36);
     const toolCalls = found.calls.map((call, index) => ({ id: `call_${key}_${index}`, ...call }));
     return { message: { ...base, content: found.content, toolCalls }, parse: "toolCalls" };
+  }
+
+  settled(text: string, tools: readonly ToolSpec[]): string {
+    if (inReasoning(text, this.opensThinking)) return "";
+    const { rest } = splitReasoning(text, this.opensThinking);
+    return tools.length === 0 ? rest : rest.slice(0, this.dialect.settled(rest));
   }
 
   encodeTurn(state: RenderState, message: Message): number[] {

@@ -43,6 +43,8 @@ export interface Tokenizer {
   decode(ids: readonly number[], options?: { readonly skipSpecial?: boolean }): string;
   /** The bytes that an id stands for. */
   bytesOf(id: number): Uint8Array;
+  /** False for ids that only pad a model's vocabulary. */
+  hasToken(id: number): boolean;
   idOf(token: string): number | undefined;
 }
 
@@ -142,6 +144,10 @@ class ByteLevelTokenizer implements Tokenizer {
     const token = this.encoder.id_to_token(id);
     if (token === undefined) return REPLACEMENT;
     return Uint8Array.from(Array.from(token), (character) => BYTE_OF.get(character) ?? 0x3f);
+  }
+
+  hasToken(id: number): boolean {
+    return this.special.has(id) || this.encoder.id_to_token(id) !== undefined;
   }
 
   idOf(token: string): number | undefined {

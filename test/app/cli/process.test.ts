@@ -4,7 +4,7 @@ import { EventEmitter } from "node:events";
 import { closeSync, cpSync, openSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { interruptSignal } from "../../../src/app/cli/interrupt.ts";
+import { interruption } from "../../../src/app/cli/interrupt.ts";
 import { Interrupted } from "../../../src/app/cli/services.ts";
 import { fakeHub } from "../../compute/models/files/fake-hub.ts";
 import { temporaryFolder, writeTinyModel, writeTinyRun } from "../../fakes/model-folders.ts";
@@ -74,7 +74,7 @@ test("standard output on a full disk is one line", async () => {
 test("the second Ctrl-C ends the process at once", () => {
   const source = new EventEmitter();
   const codes: number[] = [];
-  const signal = interruptSignal(source, { exit: (code) => codes.push(code) });
+  const { signal } = interruption(source, { exit: (code) => codes.push(code) });
   source.emit("SIGINT");
   expect([signal.aborted, codes]).toEqual([true, []]);
   expect(signal.reason).toBeInstanceOf(Interrupted);
@@ -96,7 +96,7 @@ test("a command that does not stop in time is ended", async () => {
   const said: string[] = [];
   const started = performance.now();
   const code = await new Promise((resolve) => {
-    interruptSignal(source, { exit: resolve, late: () => said.push("late") });
+    interruption(source, { exit: resolve, late: () => said.push("late") });
     source.emit("SIGINT");
     setTimeout(() => undefined, 1500); // the patience itself keeps no process alive
   });

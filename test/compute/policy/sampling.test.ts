@@ -15,7 +15,7 @@ async function draw(
   uniforms: readonly number[],
   greedy = false,
 ): Promise<{ ids: number[]; logprobs: number[] }> {
-  const program = await Program.compile({ ...sampleFromLogits(o.input("logits", [B, logits.length]), { rows: B, greedy }) });
+  const program = await Program.compile({ ...sampleFromLogits(o.input("logits", [B, logits.length]), { rows: B, greedy, masked: false }) });
   const [rows, blocks] = [uniforms.length, Math.ceil(logits.length / blockSize(logits.length))];
   const table = new Float32Array(rows * logits.length);
   for (let r = 0; r < rows; r++) table.set(logits, r * logits.length);

@@ -9,6 +9,7 @@ import { registerInspect } from "./inspect.ts";
 import { registerPull } from "./pull.ts";
 import { registerQuickstart } from "./quickstart.ts";
 import { registerReport } from "./report.ts";
+import { registerServe } from "./serve.ts";
 import { registerTrain } from "./train.ts";
 import { registerVerify } from "./verify.ts";
 
@@ -19,6 +20,7 @@ export function registerCommands(program: Command, services: CliServices): void 
   registerVerify(program, services);
   registerPull(program, services);
   registerChat(program, services);
+  registerServe(program, services);
   registerExport(program, services);
   registerInspect(program, services);
   registerReport(program, services);

@@ -15,7 +15,7 @@ import type { Tensor } from "../../tensor/graph.ts";
 import * as o from "../../tensor/ops.ts";
 import { Program } from "../../tensor/program.ts";
 import { LossProgram } from "./loss-program.ts";
-import { sampleFromLogits } from "./sampling.ts";
+import { sampleFromLogits, type Draw } from "./sampling.ts";
 
 export interface BlockOptions {
   readonly past: boolean;
@@ -200,16 +200,16 @@ export class Programs {
     return this.#once(`prefill/${past}/${loraKey(lora)}`, () => Program.compile(this.#model({ past, lora }).caches));
   }
 
-  /** One decoding step: as prefill with a past, then the sampled id [B, 1] and its log-prob [B, 1]. */
-  decode({ lora, greedy }: { lora: LoraOptions | undefined; greedy: boolean }): Promise<Program> {
-    return this.#once(`decode/${greedy}/${loraKey(lora)}`, () => {
+  /** One decoding step: as prefill with a past, then the sampled id [B, 1], its log-prob [B, 1] and, if asked, the logits [B, V]. */
+  decode({ lora, logits: kept, ...draw }: Draw & { lora: LoraOptions | undefined; logits: boolean }): Promise<Program> {
+    return this.#once(`decode/${draw.greedy}/${draw.masked}/${kept}/${loraKey(lora)}`, () => {
       const { x, caches, parameters } = this.#model({ past: true, lora, tokens: 1 });
       const architecture = this.#architecture;
       const last = o.reshape(x, [sizes.groups, architecture.hidden]);
       const inverseTemperature = o.input("inverseTemperature", [sizes.groups, 1]);
       const logits = head(last, (name) => parameters.get(name), { architecture, inverseTemperature });
-      const { id, logprob } = sampleFromLogits(logits, { rows: sizes.groups, greedy });
-      return Program.compile({ ...caches, id, logprob });
+      const { id, logprob } = sampleFromLogits(logits, { rows: sizes.groups, ...draw });
+      return Program.compile({ ...caches, id, logprob, ...(kept ? { logits } : {}) });
     });
   }
 

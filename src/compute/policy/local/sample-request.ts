@@ -4,7 +4,7 @@ import type { SampleRequest } from "../../../types.ts";
 import type { LocalModel } from "./model.ts";
 
 export function checkRequest(request: SampleRequest, { model, hasDecode }: { model: LocalModel; hasDecode: boolean }): void {
-  const { prompt, count, keys, maxTokens, temperature, adapter = "policy", stopStrings = [] } = request;
+  const { prompt, count, keys, maxTokens, temperature, adapter = "policy", stopStrings = [], topLogprobs = 0 } = request;
   const { vocabulary, context } = model.architecture;
   const refuse = (...parts: Parameters<typeof expected>): never => {
     throw new PolicyError(expected(...parts));
@@ -19,6 +19,7 @@ export function checkRequest(request: SampleRequest, { model, hasDecode }: { mod
   if (keys.length !== count) refuse("sample keys", `${count} keys, one for each sample`, String(keys.length));
   if (!(maxTokens >= 1)) refuse("sample maxTokens", "at least 1", String(maxTokens));
   if (!(temperature >= 0) || !Number.isFinite(temperature)) refuse("sample temperature", "0 (greedy) or more", String(temperature));
+  if (!Number.isInteger(topLogprobs) || topLogprobs < 0) refuse("sample topLogprobs", "0 or a positive integer", String(topLogprobs));
   if (stopStrings.length > 0 && !hasDecode)
     refuse("sample stopStrings", "none", JSON.stringify(stopStrings), "the engine was opened without a tokenizer");
   if (stopStrings.includes("")) refuse("sample stopStrings", "strings that are not empty", '""');

@@ -5,13 +5,14 @@
 import { PolicyError } from "../../../errors.ts";
 import type { PolicyVersion, SampledSpan, SampleRequest } from "../../../types.ts";
 import { integers } from "../../tensor/host.ts";
+import { decodeStep } from "./decode-step.ts";
 import type { Machine } from "./forward.ts";
 import { KvCache, RetainedCaches } from "./kv-cache.ts";
 import { cacheBytesPerToken } from "./memory.ts";
 import { causalMask, positionsOf } from "./packing.ts";
 import { checkRequest } from "./sample-request.ts";
 import { sharedStarts } from "./shared-prefix.ts";
-import { abortError, drawInputs, finishOf, isAborted, isLate, spanOf, type Sequence } from "./sequence.ts";
+import { abortError, finishOf, isAborted, isLate, spanOf, type Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
   /** Sequences decoded at once. */
@@ -57,12 +58,14 @@ export class Sampler {
   async sample(request: SampleRequest, version: PolicyVersion): Promise<SampledSpan[]> {
     checkRequest(request, { model: this.#machine.model, hasDecode: this.#options.decode !== undefined });
     const prompt = request.prompt.join(",");
+    const variant = request.adapter ?? "policy";
+    const constraints = request.keys.map(() => request.constraint?.()); // all are made before any sequence waits: one may throw
     const sequences = request.keys.map(
-      (key) =>
+      (key, sample) =>
         new Promise<SampledSpan>((resolve, reject) => {
           const settle = (result: SampledSpan | Error): void => (result instanceof Error ? reject(result) : resolve(result));
-          const variant = request.adapter ?? "policy";
-          this.#pending.push({ request, variant, prompt, key, ids: [...request.prompt], logprobs: [], version, settle, cached: 0 });
+          const state = { ids: [...request.prompt], logprobs: [], cached: 0 };
+          this.#pending.push({ request, variant, prompt, key, sample, constraint: constraints[sample], version, settle, ...state });
         }),
     );
     this.#loop ??= this.#run();
@@ -226,33 +229,8 @@ export class Sampler {
   /** One token for every active sequence. */
   async #step(): Promise<void> {
     const started = performance.now();
-    const active = this.#active;
-    this.#cache.reserve(active.length, Math.max(...active.map(({ cached }) => cached)) + 1, active.length);
-    const starts = active.map(({ cached }) => cached);
-    const greedy = active.some(({ request }) => request.temperature === 0);
-    const { model, programs, pool } = this.#machine;
-    const program = await programs.decode({ lora: model.loraOf(active[0]!.variant), greedy });
-    const column = [active.length, 1];
-    const results = await program.run(
-      {
-        ...model.feeds(active[0]!.variant, "all"),
-        ...this.#cache.view(0, active.length),
-        ids: integers(active.map(({ ids }) => ids.at(-1)!), column),
-        positions: positionsOf(starts, 1, model.architecture.context),
-        mask: causalMask(starts, 1, this.#cache.capacity),
-        ...drawInputs(active, model.architecture.vocabulary),
-      },
-      { pool },
-    );
-    this.#cache.append(results, 0, { starts, counts: starts.map(() => 1) });
-    const drawn = results["id"]!.data as BigInt64Array;
-    active.forEach((sequence, row) => {
-      sequence.ids.push(Number(drawn[row]!));
-      sequence.logprobs.push(results["logprob"]!.floats[row]!);
-      sequence.cached++;
-    });
-    pool.give(...Object.values(results));
-    this.stats.sampled += active.length;
+    await decodeStep(this.#machine, this.#active, this.#cache);
+    this.stats.sampled += this.#active.length;
     this.#finish();
     this.stats.decodeSeconds += (performance.now() - started) / 1000;
   }
@@ -264,7 +242,7 @@ export class Sampler {
     for (let row = this.#active.length - 1; row >= 0; row--) {
       const sequence = this.#active[row]!;
       const finish = finishOf(sequence, { now, context, decode: this.#options.decode });
-      if (finish === undefined) continue;
+      if (finish === undefined || sequence.failed !== undefined) continue;
       const { ids, cached, variant } = sequence;
       if (this.#options.retainBudget > 0) this.#retained.add(Int32Array.from(ids.slice(0, cached)), variant, this.#cache.save(row, cached));
       this.#remove(row);
@@ -287,12 +265,12 @@ export class Sampler {
       const sequence = this.#active[row]!;
       if (!isAborted(sequence)) continue;
       this.#remove(row);
-      sequence.settle(abortError(sequence.request));
+      sequence.settle(abortError(sequence));
     }
     const waiting = this.#pending;
     this.#pending = [];
     for (const sequence of waiting) {
-      if (isAborted(sequence)) sequence.settle(abortError(sequence.request));
+      if (isAborted(sequence)) sequence.settle(abortError(sequence));
       else if (isLate(sequence, Date.now())) sequence.settle(spanOf(sequence, { type: "timeout" }));
       else this.#pending.push(sequence);
     }

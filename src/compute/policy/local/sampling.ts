@@ -20,16 +20,29 @@ const crossing = (running: Tensor, target: Tensor): Tensor =>
 /** The largest value below a positive number that float32 rounding cannot bring back up to it. */
 const below = (x: Tensor): Tensor => o.mul(x, 1 - 2e-7);
 
+export interface Draw {
+  readonly greedy: boolean;
+  /** Only ids whose element of the input `allowed` [B, V] is true are drawn. */
+  readonly masked: boolean;
+}
+
+/** A logit that no model gives; its weight is 0 beside any other. */
+const excluded = -1e30;
+
 /**
- * logits [B, V], already divided by the temperature -> id [B, 1] int64 and its log-prob [B, 1]. Inputs: `uniform` [B, 1] in
- * [0, 1), `rowOffset` [B, 1] int64 = row times the number of blocks and, if `greedy`, `isGreedy` [B, 1] bool.
+ * logits [B, V], already divided by the temperature -> id [B, 1] int64 and its log-prob [B, 1] among all ids. Inputs: `uniform`
+ * [B, 1] in [0, 1), `rowOffset` [B, 1] int64 = row times the number of blocks and, if `greedy`, `isGreedy` [B, 1] bool.
  */
-export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; greedy: boolean }): { id: Tensor; logprob: Tensor } {
-  const vocabulary = logits.shape[1] as number;
+export function sampleFromLogits(all: Tensor, { rows, greedy, masked }: Draw & { rows: Dim }): { id: Tensor; logprob: Tensor } {
+  const vocabulary = all.shape[1] as number;
+  const logits = masked ? o.where(o.input("allowed", [rows, vocabulary], "bool"), all, excluded) : all;
   const size = blockSize(vocabulary);
   const blocks = Math.ceil(vocabulary / size);
-  const top = o.maximum(logits, { axes: [-1], keep: true });
-  const weights = o.exp(o.sub(logits, top));
+  const weightsOf = (of: Tensor): { top: Tensor; weights: Tensor } => {
+    const top = o.maximum(of, { axes: [-1], keep: true });
+    return { top, weights: o.exp(o.sub(of, top)) };
+  };
+  const { top, weights } = weightsOf(logits);
   const padded =
     blocks * size === vocabulary ? weights : o.concat([weights, o.expand(o.constant(0), [rows, blocks * size - vocabulary])], 1);
   const table = o.reshape(padded, [mulDim(rows, blocks), size]);
@@ -48,5 +61,8 @@ export function sampleFromLogits(logits: Tensor, { rows, greedy }: { rows: Dim; 
   const drawn = o.add(o.mul(block, o.constant(size, "int64")), element);
   const id = greedy ? o.where(o.input("isGreedy", [rows, 1], "bool"), o.argMax(logits), drawn) : drawn;
   // The maximum is taken out first: logits of thousands would leave no digits for the log of the sum.
-  return { id, logprob: o.sub(o.sub(o.takeLast(logits, id), top), o.log(total)) };
+  if (!masked) return { id, logprob: o.sub(o.sub(o.takeLast(logits, id), top), o.log(total)) };
+  const whole = weightsOf(all);
+  const sum = o.sum(whole.weights, { axes: [-1], keep: true });
+  return { id, logprob: o.sub(o.sub(o.takeLast(all, id), whole.top), o.log(sum)) };
 }

@@ -1,9 +1,6 @@
 /** One sequence being sampled: its state, why it ends and what it becomes. */
 import { PolicyError } from "../../../errors.ts";
-import { uniform } from "../../../random.ts";
-import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest } from "../../../types.ts";
-import { floats, HostTensor, integers } from "../../tensor/host.ts";
-import { blockSize } from "./sampling.ts";
+import type { FinishReason, PolicyVersion, RandomKey, SampledSpan, SampleRequest, TokenConstraint } from "../../../types.ts";
 
 export interface Sequence {
   readonly request: SampleRequest;
@@ -11,25 +8,17 @@ export interface Sequence {
   /** Equal for sequences that begin with the same prompt: it is computed once. */
   readonly prompt: string;
   readonly key: RandomKey;
+  /** Its index in the request. */
+  readonly sample: number;
+  readonly constraint: TokenConstraint | undefined;
   readonly ids: number[];
   readonly logprobs: number[];
   readonly version: PolicyVersion;
   readonly settle: (result: SampledSpan | Error) => void;
   /** Tokens whose keys and values are in the cache. */
   cached: number;
-}
-
-/** What the decoding program needs to draw a token for each row: see `sampleFromLogits`. */
-export function drawInputs(rows: readonly Sequence[], vocabulary: number): Record<string, HostTensor> {
-  const blocks = Math.ceil(vocabulary / blockSize(vocabulary));
-  const shape = [rows.length, 1];
-  const inverse = ({ request: { temperature } }: Sequence): number => (temperature === 0 ? 1 : 1 / temperature);
-  return {
-    inverseTemperature: floats(rows.map(inverse), shape),
-    uniform: floats(rows.map(({ key, logprobs }) => uniform(key, logprobs.length)), shape),
-    rowOffset: integers(rows.map((_, row) => row * blocks), shape),
-    isGreedy: new HostTensor(Uint8Array.from(rows, ({ request }) => Number(request.temperature === 0)), shape),
-  };
+  /** Its constraint or its listener threw: it ends alone, before the next step. */
+  failed?: Error;
 }
 
 interface FinishOptions {
@@ -51,7 +40,7 @@ export function finishOf({ request, ids, logprobs }: Sequence, { now, context, d
   return isLate({ request }, now) ? { type: "timeout" } : undefined;
 }
 
-export const isAborted = ({ request }: Sequence): boolean => request.signal?.aborted === true;
+export const isAborted = ({ request, failed }: Sequence): boolean => failed !== undefined || request.signal?.aborted === true;
 export const isLate = ({ request: { deadline } }: Pick<Sequence, "request">, now: number): boolean =>
   deadline !== undefined && now >= deadline;
 
@@ -59,7 +48,7 @@ export function spanOf({ request, version, ids, logprobs }: Sequence, finish: Fi
   return { kind: "sampled", ids: ids.slice(request.prompt.length), logprobs, finish, version, temperature: request.temperature };
 }
 
-export function abortError(request: SampleRequest): Error {
-  const reason: unknown = request.signal?.reason;
+export function abortError({ request, failed }: Sequence): Error {
+  const reason: unknown = failed ?? request.signal?.reason;
   return reason instanceof Error ? reason : new PolicyError("sample: aborted by its caller");
 }

@@ -25,6 +25,8 @@ export interface Dialect {
   readonly name: string;
   /** The text of a turn. Throws `TokenizerError` for what the dialect cannot carry. */
   render(calls: readonly CallText[], content: string): string;
+  /** How much of an unfinished turn's text (after reasoning) stays content whatever follows: it ends where a call may begin. */
+  settled(text: string): number;
   /** Reads a turn's text, end token removed. `parse(render(calls, content))` gives back both. */
   parse(text: string, options?: ParseOptions): ParsedTurn;
 }
@@ -41,6 +43,13 @@ export function splitReasoning(text: string, insideReasoning = false): { readonl
   const reasoning = trimLines(text.slice(start, close < 0 ? undefined : close));
   const rest = close < 0 ? "" : text.slice(close + THINK_CLOSE.length).replace(/^\n+/, "");
   return reasoning === "" ? { rest } : { reasoning, rest };
+}
+
+/** Whether the text is still reasoning, or may yet turn out to begin with it. */
+export function inReasoning(text: string, insideReasoning = false): boolean {
+  const start = text.trimStart();
+  const opened = start.startsWith(THINK_OPEN) || insideReasoning;
+  return opened ? !text.includes(THINK_CLOSE) : THINK_OPEN.startsWith(start);
 }
 
 /** Puts reasoning in front of a turn's text, in the form that `splitReasoning` reads. */
@@ -99,6 +108,20 @@ export function taggedCalls({ open: mark, marks, readOne }: TaggedCalls): (text:
       at = found.end;
     }
   };
+}
+
+/** `settled` of a dialect whose calls and stray marks all begin with one of `marks`; one line end before a call belongs to the call. */
+export function settledBefore(text: string, marks: readonly string[]): number {
+  const found = marks.map((mark) => text.indexOf(mark)).filter((at) => at >= 0);
+  const begun = marks.map((mark) => text.length - overlap(text, mark));
+  const at = Math.min(text.length, ...found, ...begun);
+  return text[at - 1] === "\n" ? at - 1 : at;
+}
+
+/** Length of the longest end of `text` that `mark` begins with and does not end with. */
+export function overlap(text: string, mark: string): number {
+  for (let length = Math.min(text.length, mark.length - 1); length > 0; length--) if (text.endsWith(mark.slice(0, length))) return length;
+  return 0;
 }
 
 /** Makes a parser from a reader: reasoning first, and a malformed turn keeps its whole text and no call. */

@@ -1,6 +1,6 @@
 /** Hermes and Qwen: `<tool_call>\n{"name": …, "arguments": {…}}\n</tool_call>`, any number of them, after the text. */
 import { TokenizerError, expected } from "../../../errors.ts";
-import { parser, taggedCalls, type Dialect, type FoundCall } from "./dialect.ts";
+import { parser, settledBefore, taggedCalls, type Dialect, type FoundCall } from "./dialect.ts";
 import { dumpCall, readCall } from "./json-call.ts";
 
 const OPEN = "<tool_call>";
@@ -15,6 +15,7 @@ export const hermes: Dialect = {
     const texts = calls.map((call) => `${OPEN}\n${dumpCall(call, "arguments")}\n${CLOSE}`);
     return [...(content === "" ? [] : [content]), ...texts].join("\n");
   },
+  settled: (text) => settledBefore(text, [OPEN, CLOSE]),
   parse: parser(taggedCalls({ open: OPEN, marks: [CLOSE], readOne })),
 };
 

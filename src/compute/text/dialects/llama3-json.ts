@@ -3,7 +3,7 @@
  * A bare call counts where a line begins with it.
  */
 import { TokenizerError, expected } from "../../../errors.ts";
-import { parser, type CallText, type Dialect, type Reading } from "./dialect.ts";
+import { parser, settledBefore, type CallText, type Dialect, type Reading } from "./dialect.ts";
 import { dumpCall, readCall } from "./json-call.ts";
 
 const TAG = "<|python_tag|>";
@@ -19,8 +19,15 @@ export const llama3Json: Dialect = {
     if (calls.length === 0) return content;
     return (content === "" ? "" : content + TAG) + calls.map((call) => dumpCall(call, "parameters")).join("; ");
   },
+  settled: (text) => Math.min(settledBefore(text, [TAG]), ...lineBraces(text)),
   parse: parser(read),
 };
+
+/** Where a line begins with a brace or may yet; the line end before it is part of the call. */
+function lineBraces(text: string): number[] {
+  const line = /(?:^|\n)[ \t]*(?:\{|$)/.exec(text);
+  return line === null ? [] : [line.index];
+}
 
 function read(text: string): Reading {
   const tag = text.indexOf(TAG);

@@ -5,7 +5,7 @@
 import { TokenizerError, expected } from "../../../errors.ts";
 import { FORBIDDEN_KEYS, dumpJson, parseJsonStrict } from "../../../json.ts";
 import type { Json, ToolSpec } from "../../../types.ts";
-import { isObject, parser, taggedCalls } from "./dialect.ts";
+import { isObject, parser, settledBefore, taggedCalls } from "./dialect.ts";
 import type { CallText, Dialect, FoundCall, ParseOptions } from "./dialect.ts";
 
 const OPEN = "<tool_call>";
@@ -24,6 +24,7 @@ export const qwenXml: Dialect = {
     }
     return [...(content === "" ? [] : [content]), ...calls.map(callText)].join("\n");
   },
+  settled: (text) => settledBefore(text, MARKS),
   parse: parser(taggedCalls({ open: OPEN, marks: MARKS, readOne: readFunction })),
 };
 
