@@ -69,7 +69,9 @@ test("budgets: requests a minute, bytes of a body, content types, JSON that is n
   const limited = await served({ policy: await deskPolicy(), requestsPerMinute: 2, maxBodyBytes: 2000 });
   expect([(await ask(limited)).status, (await ask(limited)).status]).toEqual([200, 200]);
   const third = await ask(limited);
-  expect([third.status, third.headers.get("retry-after")]).toEqual([429, "30"]);
+  expect(third.status).toBe(429);
+  const wait = Number(third.headers.get("retry-after"));
+  expect([wait > 20, wait <= 30]).toEqual([true, true]);
   expect(await third.json()).toMatchObject({ error: { type: "rate_limit_error" } });
   const server = await served({ policy: await deskPolicy(), maxBodyBytes: 2000 });
   expect((await ask(server, { user: "x".repeat(3000) })).status).toBe(413);
