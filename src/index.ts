@@ -63,6 +63,7 @@ export {
   gated,
   mcpTools,
   number,
+  openApiTools,
   searchTool,
   tasksFrom,
   toolShaping,

@@ -13,3 +13,4 @@ export type { ToolSet } from "./tools/tool-set.ts";
 export { toolShaping } from "../loop/reward/tool-shaping.ts";
 export type { ToolExpectation } from "../tool-use.ts";
 export { searchTool, type SearchToolOptions } from "./tools/search.ts";
+export { openApiTools, type OpenApiOptions } from "./tools/openapi.ts";

@@ -50,7 +50,13 @@ function results(index: SearchIndex, query: string, limit: number): string {
   return found.map((one) => `${head(one)}\n${one.snippet.replace(/\s+/g, " ").trim()}`).join("\n\n");
 }
 
-function part(index: SearchIndex, { id, from, readChars }: { readonly id: string; readonly from: number; readonly readChars: number }): string {
+interface Reading {
+  readonly id: string;
+  readonly from: number;
+  readonly readChars: number;
+}
+
+function part(index: SearchIndex, { id, from, readChars }: Reading): string {
   const text = index.read(id);
   if (text === null) throw new ToolError(`no document ${JSON.stringify(id.slice(0, 100))}; search shows the ids`);
   if (from >= text.length && text.length > 0) throw new ToolError(`"from" must be below ${text.length}, the length of the document`);

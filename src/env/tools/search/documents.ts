@@ -19,7 +19,7 @@ export type DocumentSource =
     }
   | {
       readonly jsonl: string;
-      /** Which fields of a row are its id, its title and its text; default id, title and text. A row without an id has its line's number. */
+      /** Which fields of a row are its id, title and text; default those names. A row without an id has its line's number. */
       readonly fields?: { readonly id?: string; readonly title?: string; readonly text?: string };
     };
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { messageOf, ToolError } from "../../../errors.ts";
 import type { SearchDocument } from "./documents.ts";
 
-export interface Found {
+interface Found {
   readonly id: string;
   readonly title: string;
   readonly snippet: string;
