@@ -30,7 +30,7 @@ export function stockRoom(tools: readonly Tool[]): Env {
 
 export async function trainStockRoom({ model, runsFolder, steps }: { model: string; runsFolder: string; steps: number }) {
   await using stock = await mcpTools({ command: process.execPath, args: [server] });
-  return train(
+  return await train(
     {
       name: "stock-room",
       model: { path: model, adapter: "full" },

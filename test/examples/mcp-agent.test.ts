@@ -31,11 +31,12 @@ test("two steps of GRPO on the shipped model: every rollout is graded, and the s
   const runsFolder = await temporaryFolder();
   const result = await trainStockRoom({ model: "models/desk-1m", runsFolder, steps: 2 });
   expect(result.steps).toBe(2);
-  expect(result.evaluation!.measures).toMatchObject({ "seconds/tools": expect.any(Number), "tools/missed": expect.any(Number) });
+  expect(Object.keys(result.evaluation!.measures)).toEqual(expect.arrayContaining(["seconds/tools", "tools/missed"]));
   const { metrics } = await readRun(result.folder);
   const steps = metrics.filter((row) => "tools/calls" in row);
   expect(steps.length).toBe(2);
-  for (const row of steps) expect(row).toMatchObject({ "tools/missed": expect.any(Number), "tools/needless": 0, "seconds/tools": expect.any(Number) });
+  const wanted = { "tools/missed": expect.any(Number), "tools/needless": 0, "seconds/tools": expect.any(Number) };
+  for (const row of steps) expect(row).toMatchObject(wanted);
   const all = [...(await readTrajectories(result.folder, "step", 1)), ...(await readTrajectories(result.folder, "step", 2))];
   expect(all.length).toBe(16);
   for (const { scored } of all) expect(scored.verdict.type).toBe("scored");

@@ -3,7 +3,7 @@ import { expected, ToolError } from "../../../errors.ts";
 import type { Json, JsonObject } from "../../../types.ts";
 import { isObject, resolved, schemaOf } from "./resolve.ts";
 
-export interface Parameter {
+interface Parameter {
   readonly name: string;
   readonly in: "path" | "query" | "header";
   /** Lists: one entry for each item, or one with commas. */

@@ -16,7 +16,7 @@ export interface AllowList {
   readonly privateOrigins: ReadonlySet<string>;
 }
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly url: URL;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
