@@ -37,7 +37,7 @@ export async function openApiTools(options: OpenApiOptions): Promise<readonly To
   const { document, operations, baseUrl, headers = {}, allow = {}, maxBytes = 1_000_000 } = options;
   const read = typeof document === "string" ? await readDocument(document) : document;
   const [server] = Array.isArray(read["servers"]) ? (read["servers"] as readonly Json[]) : [];
-  const address = baseUrl ?? (isObject(server) ? String(server["url"]) : "");
+  const address = baseUrl ?? (isObject(server) && typeof server["url"] === "string" ? server["url"] : "");
   if (!URL.canParse(address) || !/^https?:$/.test(new URL(address).protocol) || new URL(address).username !== "") {
     throw new ToolError(expected("OpenAPI: baseUrl", "an absolute http or https URL without a password", JSON.stringify(address)));
   }

@@ -91,7 +91,7 @@ const document = {
 };
 const open = (operations: readonly string[], more: Partial<OpenApiOptions> = {}): Promise<readonly Tool[]> =>
   openApiTools({
-    document: document as unknown as JsonObject,
+    document: document,
     operations,
     baseUrl: `${here}/v1`,
     headers: { authorization: key },

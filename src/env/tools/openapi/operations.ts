@@ -30,13 +30,13 @@ export function operationsOf(document: JsonObject, ids: readonly string[]): read
     throw new ToolError(expected("OpenAPI document: openapi", "3.0 or 3.1", JSON.stringify(version) ?? "nothing"));
   }
   const all = new Map<string, () => Operation>();
-  for (const [path, given] of Object.entries(resolved(document, document["paths"], "OpenAPI document: paths"))) {
-    const item = resolved(document, given, path);
+  for (const [path, listed] of Object.entries(resolved(document, document["paths"], "OpenAPI document: paths"))) {
+    const item = resolved(document, listed, path);
     for (const method of METHODS) {
       const operation = item[method];
       if (!isObject(operation)) continue;
-      const { operationId = `${method}${path}`.replace(/[^A-Za-z0-9]+/g, "_") } = operation;
-      const id = String(operationId);
+      const { operationId: given } = operation;
+      const id = typeof given === "string" ? given : `${method}${path}`.replace(/[^A-Za-z0-9]+/g, "_");
       all.set(id, () => read(document, { id, method, path, operation, shared: item["parameters"] }));
     }
   }
@@ -64,7 +64,8 @@ function read(document: JsonObject, { id, method, path, operation, shared }: Fou
   // An operation's own parameter stands for one of its path's.
   for (const given of [...list(shared), ...list(operation["parameters"])]) {
     const item = resolved(document, given, `${where}: parameter`);
-    const name = String(item["name"]);
+    const { name } = item;
+    if (typeof name !== "string") throw new ToolError(expected(`${where}: parameter`, "a name", JSON.stringify(name) ?? "nothing"));
     if (item["in"] === "cookie") {
       if (item["required"] !== true) continue;
       throw new ToolError(expected(`${where}: parameter ${name}`, "one of path, query or header", "a cookie"));

@@ -10,9 +10,8 @@ import { ToolError, ToolUnavailableError, messageOf } from "../../../errors.ts";
 import { isPrivate } from "./addresses.ts";
 
 export interface AllowList {
-  /** Such as "https://api.example.org". */
+  /** Such as "https://api.example.org"; of them, those that may have a private address. */
   readonly origins: ReadonlySet<string>;
-  /** Those of them that may have a private address. */
   readonly privateOrigins: ReadonlySet<string>;
 }
 
@@ -20,7 +19,7 @@ interface HttpRequest {
   readonly url: URL;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | undefined;
   readonly allow: AllowList;
   readonly signal: AbortSignal;
   readonly maxBytes: number;
@@ -38,20 +37,14 @@ const MAX_REDIRECTS = 5;
 
 /** Throws `ToolError` for what is not allowed, `ToolUnavailableError` where nothing answers. */
 export async function sendRequest(given: HttpRequest): Promise<HttpAnswer> {
-  const { body: first, ...rest } = given;
-  let { url, method } = rest;
-  let body = first;
+  let { url, method, body } = given;
   for (let hop = 0; ; hop++) {
     checkOrigin(url, given.allow);
     // Headers may hold keys, which are the first origin's alone.
     const headers = url.origin === given.url.origin ? given.headers : {};
-    const response = await once({ ...rest, url, method, headers, ...(body === undefined ? {} : { body }) });
+    const response = await once({ ...given, url, method, headers, body });
     const { statusCode: status = 0, headers: answered } = response;
-    if (![301, 302, 303, 307, 308].includes(status) || answered.location === undefined) {
-      return await readAnswer(response, given.maxBytes).catch((cause: unknown) => {
-        throw given.signal.aborted ? cause : gone(url, cause);
-      });
-    }
+    if (![301, 302, 303, 307, 308].includes(status) || answered.location === undefined) return readAnswer(response, { ...given, url });
     response.destroy();
     if (hop >= MAX_REDIRECTS) throw new ToolError(`more than ${MAX_REDIRECTS} redirects`);
     if (!URL.canParse(answered.location, url.href)) throw new ToolError("redirected to what is no URL");
@@ -90,13 +83,17 @@ function once({ url, method, headers, body, allow, signal }: HttpRequest): Promi
 const gone = ({ origin }: URL, cause: unknown): ToolUnavailableError =>
   new ToolUnavailableError(`${origin} does not answer: ${messageOf(cause)}`, { cause });
 
-async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<HttpAnswer> {
+async function readAnswer(response: IncomingMessage, { url, signal, maxBytes }: HttpRequest): Promise<HttpAnswer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes > maxBytes) break;
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > maxBytes) break;
+    }
+  } catch (cause) {
+    throw signal.aborted ? cause : gone(url, cause);
   }
   const { statusCode: status = 0, headers } = response;
   return { status, type: headers["content-type"] ?? "", body: Buffer.concat(chunks).subarray(0, maxBytes), cut: bytes > maxBytes };

@@ -154,7 +154,7 @@ const later = (name: string, make: () => Verifier): Verifier => {
 
 for (const [language, right, wrong, tests] of [
   ["python", "def add(a, b):\n    return a + b", "def add(a, b):\n    return a - b", "assert add(1, 2) == 3\nassert add(5, 5) == 10"],
-  ["javascript", "function add(a, b) { return a + b; }", "function add(a, b) { return a - b; }", ["assert.equal(add(1, 2), 3)"]],
+  ["javascript", "export const add = (a, b) => a + b;", "export const add = (a, b) => a - b;", ["assert.equal(add(1, 2), 3)"]],
 ] as const)
   verifierConformance(`code, ${language}`, {
     make: () => later("code", () => codeVerifier({ language, sandbox, limits: { wallSeconds: 5, cpuSeconds: 2 } })),
