@@ -54,6 +54,15 @@ export class ToolError extends FlywheelError {
     super("tool", message, options);
   }
 }
+/**
+ * What a tool stands on is gone (a server, a service): thrown by a tool, it ends the episode as an infrastructure failure, which is not
+ * graded. It is not told to the model, whose fault it is not.
+ */
+export class ToolUnavailableError extends FlywheelError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("tool", message, options);
+  }
+}
 export class SandboxError extends FlywheelError {
   constructor(message: string, options?: ErrorOptions) {
     super("sandbox", message, options);

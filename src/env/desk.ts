@@ -6,9 +6,9 @@ import { z } from "zod";
 import { ConfigError, expected } from "../errors.ts";
 import { exactText } from "../loop/reward/verifiers/exact-text.ts";
 import { number } from "../loop/reward/verifiers/number.ts";
-import { toolUseMeasures } from "../loop/reward/tool-use.ts";
-import { defineEnv, type EpisodeView } from "../loop/rollout/tool-env.ts";
+import { defineEnv } from "../loop/rollout/tool-env.ts";
 import { defineTool, type CallRecord } from "../loop/rollout/tools.ts";
+import type { ToolExpectation } from "../tool-use.ts";
 import type { Env, JsonObject, Message, Split, Task, TaskSource, ToolCall, Verdict } from "../types.ts";
 import { calculator } from "./calculator.ts";
 import type { Question, QuestionKind } from "./desk/question.ts";
@@ -39,7 +39,7 @@ export function desk({ seed = 0, kinds = KINDS, sizes = { train: 4_000, test: 50
     reference,
     maxTurns: 4,
     limits: { maxResultChars: 200, maxCallsPerTurn: 2 },
-    measures,
+    expects,
   });
 }
 
@@ -83,10 +83,10 @@ function reference(task: Task): readonly Message[] {
   return [...calls.map((call): Message => ({ role: "assistant", content: "", toolCalls: [call] })), { role: "assistant", content: final }];
 }
 
-function measures({ task, calls, malformed, answer }: EpisodeView): Readonly<Record<string, number>> {
+function expects(task: Task): ToolExpectation {
   const { text, needs } = questionOf(task);
-  const verdict = answer === null ? null : judge({ task, messages: [{ role: "assistant", content: answer }], turns: [] });
-  const answerRight = verdict && verdict.type === "scored" && verdict.score === 1;
+  const scoreOf = (verdict: Verdict): number => (verdict.type === "scored" ? verdict.score : 0);
+  const right = (content: string): boolean => scoreOf(judge({ task, messages: [{ role: "assistant", content }], turns: [] })) === 1;
   const facts = [...needs.map((need) => need.result), ...numbersIn(text)];
   /** A sum of the task's numbers and of results seen before. */
   const concerns = (call: Pick<ToolCall, "name" | "arguments">, earlier: readonly CallRecord[]): boolean => {
@@ -94,7 +94,7 @@ function measures({ task, calls, malformed, answer }: EpisodeView): Readonly<Rec
     const { expression } = call.arguments;
     return typeof expression === "string" && numbersIn(expression).every((value) => known.includes(value));
   };
-  return { ...toolUseMeasures({ needs, calls, malformed, answerRight, concerns }) };
+  return { needs: needs.map(({ tool, result }) => ({ tool, result })), concerns, right };
 }
 
 const numbersIn = (text: string): readonly string[] => text.match(/\d+/g) ?? [];

@@ -43,7 +43,7 @@ export interface ToolSpec {
 export interface ToolContext {
   readonly signal: AbortSignal;
   readonly task: Task;
-  /** State of this episode alone; made anew for every rollout. */
+  /** State of this episode alone; made anew for every rollout. What has `Symbol.asyncDispose` is closed with the episode. */
   readonly state: Map<string, unknown>;
 }
 
@@ -55,6 +55,12 @@ export interface Tool {
     args: JsonObject,
   ) => { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly reason: string };
   readonly run: (args: JsonObject, context: ToolContext) => Promise<string> | string;
+  /** True: it changes nothing, so such calls of one turn run at the same time. Others run one after another. */
+  readonly readOnly?: boolean;
+  /** What a call costs, in a unit of the user's: a price, or a function of the result text. Finite and at least 0; default 0. */
+  readonly cost?: number | ((result: string, args: JsonObject) => number);
+  /** Asked when a call took too long. Throws `ToolUnavailableError` if what answers it is gone, and the call was not just slow. */
+  readonly probe?: (context: ToolContext) => Promise<void>;
 }
 
 // ------------------------------------------------------------------------------------------------------------ task
@@ -128,6 +134,7 @@ export type EpisodeEnd =
   | { readonly type: "done" }
   | { readonly type: "length" }
   | { readonly type: "turnLimit" }
+  | { readonly type: "toolBudget" }
   | { readonly type: "timeout" }
   | { readonly type: "error"; readonly boundary: string; readonly message: string };
 
@@ -194,6 +201,8 @@ export interface EnvStep {
   readonly messages: readonly Message[];
   readonly done: boolean;
   readonly reward?: Finite;
+  /** The episode is cut here, by a limit of the environment's: a truncation. */
+  readonly limit?: "toolBudget";
 }
 
 /** One rollout's own instance of an environment: no state is shared with another. */

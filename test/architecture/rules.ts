@@ -8,7 +8,7 @@ import type { SourceFile } from "./source.ts";
  * The files of the first layer are one unit.
  */
 export const layers: readonly (readonly string[])[] = [
-  ["types.ts", "types/", "errors.ts", "random.ts", "json.ts", "config-fields.ts", "data-file.ts"],
+  ["types.ts", "types/", "tool-use.ts", "errors.ts", "random.ts", "json.ts", "config-fields.ts", "data-file.ts"],
   ["compute/tensor/"],
   ["compute/models/"],
   ["compute/text/"],

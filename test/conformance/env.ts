@@ -86,7 +86,8 @@ export function envConformance(name: string, { make, skeletons, entities, tasksP
       for (const [i, played] of together.entries()) {
         const expected = alone[i % tasks.length]!;
         expect(played.messages).toEqual(expected.messages);
-        expect(played.measures).toEqual(expected.measures);
+        const timeless = ({ "seconds/tools": _, ...rest }: Readonly<Record<string, number>>) => rest;
+        expect(timeless(played.measures)).toEqual(timeless(expected.measures));
       }
     });
 

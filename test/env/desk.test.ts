@@ -90,23 +90,23 @@ const lookUpPrice = call("lookup", { name: NAME, field: "price" });
 const sum = (expression: string): Message => call("calculator", { expression });
 const malformed: ScriptedTurn = { message: say('<tool_call>{"name":"calculator"'), parse: "malformedToolCall" };
 
-const MEASURES = ["toolMissed", "toolNeedless", "wrongTool", "malformedCall", "wrongArguments", "resultIgnored"];
+const MEASURES = ["tools/missed", "tools/needless", "tools/wrongTool", "tools/malformed", "tools/wrongArguments", "tools/resultIgnored"];
 
 test.each<[string, Task, readonly (Message | ScriptedTurn)[], readonly string[], number]>([
   ["right", chain, [lookUpPrice, sum("7*12"), say("The answer is 84.")], [], 1],
   ["right in smaller steps", chain, [lookUpPrice, sum("12+12"), sum("7*12"), say("84")], [], 1],
-  ["guessed right", chain, [say("The answer is 84.")], ["toolMissed"], 1],
-  ["guessed wrong", chain, [say("The answer is 85.")], ["toolMissed"], 0],
-  ["half of the chain", chain, [lookUpPrice, say("The answer is 12.")], ["toolMissed"], 0],
-  ["needless", none, [sum("7-31"), say("The answer is K7-31.")], ["toolNeedless"], 1],
-  ["unknown tool, needless", none, [call("search", {}), say("K7-31")], ["toolNeedless", "wrongTool"], 1],
-  ["wrong tool", sumOnly, [lookUpPrice, say("12")], ["toolMissed", "wrongTool"], 0],
-  ["malformed, then right", chain, [malformed, lookUpPrice, sum("7*12"), say("84")], ["malformedCall"], 1],
-  ["refused arguments", chain, [call("lookup", { name: NAME }), lookUpPrice, sum("7*12")], ["wrongArguments"], 0],
-  ["another field", chain, [call("lookup", { name: NAME, field: "stock" }), sum("7*340"), say("2380")], ["wrongArguments"], 0],
-  ["another sum", chain, [lookUpPrice, sum("7+12"), say("The answer is 19.")], ["wrongArguments"], 0],
-  ["a foreign number first", chain, [lookUpPrice, sum("7*13"), sum("7*12"), say("84")], ["wrongArguments"], 1],
-  ["ignored", chain, [lookUpPrice, sum("7*12"), say("The answer is 48.")], ["resultIgnored"], 0],
+  ["guessed right", chain, [say("The answer is 84.")], ["tools/missed"], 1],
+  ["guessed wrong", chain, [say("The answer is 85.")], ["tools/missed"], 0],
+  ["half of the chain", chain, [lookUpPrice, say("The answer is 12.")], ["tools/missed"], 0],
+  ["needless", none, [sum("7-31"), say("The answer is K7-31.")], ["tools/needless"], 1],
+  ["unknown tool, needless", none, [call("search", {}), say("K7-31")], ["tools/needless", "tools/wrongTool"], 1],
+  ["wrong tool", sumOnly, [lookUpPrice, say("12")], ["tools/missed", "tools/wrongTool"], 0],
+  ["malformed, then right", chain, [malformed, lookUpPrice, sum("7*12"), say("84")], ["tools/malformed"], 1],
+  ["refused arguments", chain, [call("lookup", { name: NAME }), lookUpPrice, sum("7*12")], ["tools/wrongArguments"], 0],
+  ["another field", chain, [call("lookup", { name: NAME, field: "stock" }), sum("7*340"), say("2380")], ["tools/wrongArguments"], 0],
+  ["another sum", chain, [lookUpPrice, sum("7+12"), say("The answer is 19.")], ["tools/wrongArguments"], 0],
+  ["a foreign number first", chain, [lookUpPrice, sum("7*13"), sum("7*12"), say("84")], ["tools/wrongArguments"], 1],
+  ["ignored", chain, [lookUpPrice, sum("7*12"), say("The answer is 48.")], ["tools/resultIgnored"], 0],
   ["no answer", chain, [lookUpPrice, sum("7*12")], [], 0],
 ])("measures of an episode: %s", async (_, task, script, flagged, score) => {
   const { measures, verdict } = await playScripted(env, task, script);

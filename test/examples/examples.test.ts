@@ -26,11 +26,12 @@ test.each(["train", "test"] as const)("shop: the reference scores 1 and an empty
 test("shop: the look-up is measured, and its errors are told to the model", async () => {
   const env = shop();
   const task = env.tasks("train").at(0);
-  expect((await playScripted(env, task, env.reference!(task))).measures).toMatchObject({ lookedUp: 1, toolCalls: 1, toolErrors: 0 });
+  const { measures } = await playScripted(env, task, env.reference!(task));
+  expect(measures).toMatchObject({ lookedUp: 1, "tools/calls": 1, "tools/errors": 0 });
   const wrong = { id: "c", name: "look_up", arguments: { item: "kiwis" } };
   const played = await playScripted(env, task, [{ role: "assistant", content: "", toolCalls: [wrong] }]);
   expect(played.messages.at(-1)!.content).toBe("error: no item kiwis; items: apples, pears, plums, quinces, lemons, figs");
-  expect(played.measures).toMatchObject({ lookedUp: 0, toolErrors: 1 });
+  expect(played.measures).toMatchObject({ lookedUp: 0, "tools/errors": 1 });
 });
 
 test("shop: two steps of GRPO on a model with random weights", { timeout: 180_000 }, async () => {

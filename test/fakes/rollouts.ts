@@ -40,7 +40,7 @@ export function fakeTrajectory(id: string, version = 3): Trajectory {
     ],
     messages: [ask, first, reply, last],
     end: { type: "done" },
-    measures: { toolCalls: 1, toolErrors: 0 },
+    measures: { "tools/calls": 1, "tools/errors": 0 },
     seconds: 0.25,
   };
 }

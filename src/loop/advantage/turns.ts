@@ -58,6 +58,7 @@ export function isTerminal({ end }: Trajectory): boolean {
       return true;
     case "length":
     case "turnLimit":
+    case "toolBudget":
     case "timeout":
     case "error":
       return false;

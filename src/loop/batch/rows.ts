@@ -33,6 +33,7 @@ export function isTruncated({ end }: Trajectory): boolean {
       return false;
     case "length":
     case "turnLimit":
+    case "toolBudget":
     case "timeout":
     case "error":
       return true;

@@ -25,6 +25,7 @@ async function verdictOf(reward: Reward, trajectory: Trajectory, { deadlineSecon
     case "done":
     case "length":
     case "turnLimit":
+    case "toolBudget":
   }
   let stop: () => void = () => undefined;
   let timer: NodeJS.Timeout | undefined;

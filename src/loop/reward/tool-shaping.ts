@@ -1,33 +1,42 @@
 /** How tools were used, as a shaping part of a reward: from -1 to 0, so that it can only take from what success earns. */
 import { RewardError, expected, scored } from "../../errors.ts";
+import { TOOL_MISTAKES, toolUse, type ToolExpectation, type ToolMistake } from "../../tool-use.ts";
 import type { Message, Reward, Task } from "../../types.ts";
 import type { CallOutcome, CallRecord } from "../rollout/tools.ts";
-import { toolUseMeasures } from "./tool-use.ts";
-
-type Measure = keyof ReturnType<typeof toolUseMeasures>;
 
 interface ToolShapingOptions {
-  /** The calls that a task needs: which tool, and the result that right arguments give. */
-  readonly needs: (task: Task) => Parameters<typeof toolUseMeasures>[0]["needs"];
+  /** What a task asks of tools; left out, `missed` and `needless` cannot be penalties. */
+  readonly expects?: (task: Task) => ToolExpectation;
   /** Which mistakes count, each with its share of the penalty; shares add up to at most 1. */
-  readonly penalties: { readonly [M in Measure]?: number };
+  readonly penalties: { readonly [M in ToolMistake]?: number };
 }
 
 /** Scores minus the shares of the mistakes that were made. Use it in `weighted` as { shaping: true, bounds: [-1, 0] }. */
-export function toolShaping({ needs, penalties }: ToolShapingOptions): Reward {
-  const shares = Object.entries(penalties) as [Measure, number][];
+export function toolShaping({ expects, penalties }: ToolShapingOptions): Reward {
+  const shares = Object.entries(penalties) as [ToolMistake, number][];
   const total = shares.reduce((sum, [, share]) => sum + share, 0);
   if (!shares.every(([, share]) => share >= 0) || !(total > 0 && total <= 1 + 1e-9)) {
     throw new RewardError(expected("tool shaping: penalties", "shares of 0 or more that add up to at most 1", JSON.stringify(penalties)));
   }
+  const known = TOOL_MISTAKES.filter((name) => expects !== undefined || (name !== "missed" && name !== "needless"));
+  const stray = shares.find(([name]) => !known.includes(name));
+  if (stray !== undefined) {
+    const remedy = TOOL_MISTAKES.includes(stray[0]) ? "give expects, which says what a task needs" : undefined;
+    throw new RewardError(expected("tool shaping: penalties", known.join(", "), stray[0], remedy));
+  }
   return ({ task, messages, turns }) => {
-    const malformed = turns.filter((turn) => turn.parse === "malformedToolCall").length;
-    const measures = toolUseMeasures({ needs: needs(task), calls: callsOf(messages), malformed, answerRight: null });
-    const made = shares.filter(([name]) => measures[name] > 0);
-    const score = -made.reduce((sum, [name, share]) => sum + share * measures[name], 0);
-    return scored(made.length === 0 ? 0 : score, made.length === 0 ? "no mistake with tools" : made.map(([name]) => name).join(", "), {
-      ...measures,
+    const final = turns.at(-1);
+    const measures = toolUse({
+      expects: expects?.(task),
+      calls: callsOf(messages),
+      malformed: turns.filter((turn) => turn.parse === "malformedToolCall").length,
+      answer: final?.parse === "answer" ? final.message.content : null,
+      question: task.prompt.map(({ content }) => content).join("\n"),
     });
+    const made = shares.filter(([name]) => measures[name] === 1);
+    const taken = made.reduce((sum, [, share]) => sum + share, 0);
+    // Shares such as ten times 0.1 can add up to a little more than 1.
+    return scored(taken === 0 ? 0 : -Math.min(1, taken), made.map(([name]) => name).join(", ") || "no mistake with tools", { ...measures });
   };
 }
 

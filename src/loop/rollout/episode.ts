@@ -146,6 +146,7 @@ class Play {
       this.turns.push({ ...turn, replies: step.messages, ...(step.reward === undefined ? {} : { reward: step.reward }) });
       this.messages.push(...step.messages);
       if (step.done) return { type: "done" };
+      if (step.limit !== undefined) return { type: step.limit };
       if (index + 1 >= options.maxTurns) return { type: "turnLimit" };
       const extension = renderer.extend(state, { ids: span.ids, message, finish: span.finish }, step.messages);
       if (extension.kind === "new-row") {

@@ -33,6 +33,7 @@ export async function playScripted(env: Env, task: Task, script: readonly (Messa
     turns.push({ ...turn, replies: step.messages });
     messages.push(turn.message, ...step.messages);
     done = step.done;
+    if (step.limit !== undefined) break;
   }
   const measures = episode.measures();
   return { messages, turns, done, verdict: await graded(env, { task, messages, turns }), measures };

@@ -4,6 +4,8 @@
  */
 import { EnvError, expected } from "../../errors.ts";
 import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, Turn } from "../../types.ts";
+import { toolUse, type ToolExpectation } from "../../tool-use.ts";
+import { checkBudget, openBudget, type BudgetLimits, type ToolBudget } from "./tool-budget.ts";
 import { limitsOf, runToolCalls, toolMessage, type CallLimits, type CallRecord } from "./tools.ts";
 
 /** What an environment's own measures are taken from, when the episode has ended. */
@@ -29,7 +31,13 @@ export interface EnvDefinition {
    * last turn are answered "not run", because nobody would see their results.
    */
   readonly maxTurns?: number;
-  readonly limits?: Partial<CallLimits>;
+  /**
+   * Of each call, and of the whole episode. What is spent of the episode's limits is told to the model at its next call; a turn that
+   * goes on calling cuts the episode, which is a truncation.
+   */
+  readonly limits?: Partial<CallLimits & BudgetLimits>;
+  /** What a task asks of tools, so that needed calls that were not made, and others that were, are measured. */
+  readonly expects?: (task: Task) => ToolExpectation;
   /** Measures beside the reward, never part of it; finite numbers. */
   readonly measures?: (episode: EpisodeView) => Readonly<Record<string, number>>;
 }
@@ -41,6 +49,7 @@ const OUT_OF_TURNS = "error: not run: no turns are left";
 export function defineEnv(definition: EnvDefinition): Env {
   const { name, tasks, tools = [], reward, reference, maxTurns = 8 } = definition;
   const limits = limitsOf(definition.limits ?? {});
+  checkBudget(definition.limits ?? {});
   if (!(maxTurns >= 1)) throw new EnvError(expected(`environment ${name}: maxTurns`, "at least 1", String(maxTurns)));
   const twice = tools.find((tool, i) => tools.findIndex((other) => other.spec.name === tool.spec.name) !== i);
   if (twice !== undefined) {
@@ -72,6 +81,7 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
   const closed = new AbortController();
   const turns: Turn[] = [];
   const calls: CallRecord[] = [];
+  const budget = openBudget(definition.limits ?? {});
   let done = false;
 
   const respond = async (turn: Turn, signal: AbortSignal): Promise<EnvStep> => {
@@ -85,9 +95,12 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
         return { messages: [{ role: "user", content: MALFORMED }], done: last };
       case "toolCalls": {
         const wanted = turn.message.toolCalls ?? [];
-        const ran = last ? notRun(wanted) : await runToolCalls(definition.tools ?? [], wanted, { ...limits, task, state, signal });
+        const spent = budget.told();
+        const scope = { ...limits, task, state, signal, budget };
+        const refusal = last ? OUT_OF_TURNS : spent;
+        const ran = refusal === null ? await runToolCalls(definition.tools ?? [], wanted, scope) : notRun(wanted, refusal);
         calls.push(...ran.records);
-        return { messages: ran.messages, done: last };
+        return { messages: ran.messages, done: last, ...(last || spent === null ? {} : { limit: "toolBudget" }) };
       }
     }
   };
@@ -100,7 +113,7 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
       }
       const step = await respond(turn, AbortSignal.any([signal, closed.signal]));
       turns.push({ ...turn, replies: step.messages });
-      done = step.done;
+      done = step.done || step.limit !== undefined;
       return step;
     },
     measures() {
@@ -108,31 +121,52 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
       const answer = final?.parse === "answer" ? final.message.content : null;
       const malformed = turns.filter((turn) => turn.parse === "malformedToolCall").length;
       const own = definition.measures?.({ task, turns, calls, malformed, answer }) ?? {};
-      return checked(definition.name, { ...countCalls(turns, calls, malformed), ...own });
+      const tooled = definition.tools?.length ? useOfTools(definition, { task, turns, calls, malformed, answer }, budget) : {};
+      return checked(definition.name, { ...countCalls(turns, calls, malformed), ...tooled, ...own });
     },
     async [Symbol.asyncDispose]() {
       done = true;
       closed.abort(new EnvError(`environment ${definition.name}: the episode was closed`));
+      await Promise.allSettled([...state.values()].map(closeHeld));
       state.clear();
     },
   };
 }
 
-function notRun(wanted: readonly ToolCall[]): { messages: readonly Message[]; records: readonly CallRecord[] } {
+/** Closes what a tool keeps for its episode. */
+async function closeHeld(value: unknown): Promise<void> {
+  if (typeof value === "object" && value !== null && Symbol.asyncDispose in value) await (value as AsyncDisposable)[Symbol.asyncDispose]();
+}
+
+function notRun(wanted: readonly ToolCall[], text: string): { messages: readonly Message[]; records: readonly CallRecord[] } {
   return {
-    messages: wanted.map((call) => toolMessage(call, OUT_OF_TURNS)),
-    records: wanted.map((call) => ({ call, outcome: "not-run", resultText: OUT_OF_TURNS, ms: 0 })),
+    messages: wanted.map((call) => toolMessage(call, text)),
+    records: wanted.map((call) => ({ call, outcome: "not-run", resultText: text, ms: 0 })),
   };
 }
 
-/** Counts that every tool environment reports; `toolErrors` are calls that reached no result for any reason but a limit. */
+/** Counts that every tool environment reports; `tools/errors` are calls that reached no result for any reason but a limit. */
 function countCalls(turns: readonly Turn[], calls: readonly CallRecord[], malformed: number): Record<string, number> {
   return {
     turns: turns.length,
-    toolCalls: calls.length,
-    toolErrors: calls.filter(({ outcome }) => outcome !== "ok" && outcome !== "not-run").length,
-    toolCallsNotRun: calls.filter(({ outcome }) => outcome === "not-run").length,
-    malformedToolCalls: malformed,
+    "tools/calls": calls.length,
+    "tools/errors": calls.filter(({ outcome }) => outcome !== "ok" && outcome !== "not-run").length,
+    "tools/notRun": calls.filter(({ outcome }) => outcome === "not-run").length,
+    "tools/malformedTurns": malformed,
+  };
+}
+
+/** The mistakes, what was spent, and whether the episode's limits were; times stand under `seconds/`, as those of a step do. */
+function useOfTools({ expects, tools = [] }: EnvDefinition, view: EpisodeView, budget: ToolBudget): Record<string, number> {
+  const { task } = view;
+  const question = task.prompt.map(({ content }) => content).join("\n");
+  const mistakes = toolUse({ ...view, expects: expects?.(task), question });
+  const { seconds, cost } = budget.used();
+  return {
+    ...Object.fromEntries(Object.entries(mistakes).map(([name, value]) => [`tools/${name}`, value])),
+    "tools/spent": budget.told() === null ? 0 : 1,
+    ...(tools.some((tool) => tool.cost !== undefined) ? { "tools/cost": cost } : {}),
+    "seconds/tools": seconds,
   };
 }
 

@@ -3,8 +3,9 @@
  * wrong becomes a result text that tells the model what was wrong, and a record that tells people the same.
  */
 import { z } from "zod";
-import { expected, messageOf, ToolError } from "../../errors.ts";
+import { expected, messageOf, ToolError, ToolUnavailableError } from "../../errors.ts";
 import type { Json, JsonObject, Message, Task, Tool, ToolCall, ToolContext } from "../../types.ts";
+import type { ToolBudget } from "./tool-budget.ts";
 
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/;
 const MAX_ISSUES = 3;
@@ -15,15 +16,18 @@ interface ToolDefinition<Shape extends z.ZodRawShape> {
   /** A strict object: an argument that the schema does not name is an error, never ignored. */
   readonly parameters: z.ZodObject<Shape, z.core.$strict>;
   readonly run: (args: z.output<z.ZodObject<Shape, z.core.$strict>>, context: ToolContext) => Promise<string> | string;
+  readonly readOnly?: boolean;
+  readonly cost?: NonNullable<Tool["cost"]>;
 }
 
 /** Makes a tool from a zod schema. Throws `ToolError` for a bad name, a schema that is not strict, or one that has no JSON Schema. */
 export function defineTool<Shape extends z.ZodRawShape>(definition: ToolDefinition<Shape>): Tool {
-  const { name, description, parameters, run } = definition;
+  const { name, description, parameters, run, ...more } = definition;
   if (!NAME.test(name)) {
     throw new ToolError(expected("tool name", "a letter, then letters, digits, _ or -, at most 64", JSON.stringify(name)));
   }
   return {
+    ...more,
     spec: { name, description, parameters: jsonSchema(name, parameters) },
     validate: (args) => {
       const result = parameters.safeParse(args);
@@ -115,6 +119,8 @@ export interface CallRecord {
   readonly outcome: CallOutcome;
   readonly resultText: string;
   readonly ms: number;
+  /** In the tool's unit; left out where the tool has no price. */
+  readonly cost?: number;
 }
 
 export interface CallLimits {
@@ -133,9 +139,14 @@ export interface CallScope extends Partial<CallLimits> {
   /** The episode's own state; shared by the calls of the episode and by nothing else. */
   readonly state: Map<string, unknown>;
   readonly signal: AbortSignal;
+  /** What the episode may still use; left out, nothing is counted. */
+  readonly budget?: ToolBudget;
 }
 
-/** Runs the calls of one turn strictly one after the other; messages and records are in call order, one for each call. */
+/**
+ * Runs the calls of one turn one after the other; neighbours that only read run at the same time. Messages and records are in call
+ * order, one for each call. Rejects with a `ToolUnavailableError` of a tool, and for nothing else that a tool does.
+ */
 export async function runToolCalls(
   tools: readonly Tool[],
   calls: readonly ToolCall[],
@@ -143,12 +154,30 @@ export async function runToolCalls(
 ): Promise<{ readonly messages: readonly Message[]; readonly records: readonly CallRecord[] }> {
   const limits = limitsOf(scope);
   const records: CallRecord[] = [];
-  for (const [position, call] of calls.entries()) {
+  for (const together of batchesOf(tools, calls)) {
     const started = performance.now();
-    const { outcome, text } = await answer({ tools, call, position, scope, limits });
-    records.push({ call, outcome, resultText: cut(text, limits.maxResultChars), ms: performance.now() - started });
+    const one = async (call: ToolCall, place: number): Promise<CallRecord> => {
+      const { outcome, text, cost } = await answer({ tools, call, position: records.length + place, scope, limits });
+      const resultText = cut(text, limits.maxResultChars);
+      return { call, outcome, resultText, ms: performance.now() - started, ...(cost === undefined ? {} : { cost }) };
+    };
+    const ended = await Promise.all(together.map(one));
+    scope.budget?.use({ seconds: (performance.now() - started) / 1000, cost: ended.reduce((sum, { cost = 0 }) => sum + cost, 0) });
+    records.push(...ended);
   }
   return { messages: records.map(({ call, resultText }) => toolMessage(call, resultText)), records };
+}
+
+/** Calls in order, those that only read together with their like. */
+function batchesOf(tools: readonly Tool[], calls: readonly ToolCall[]): readonly (readonly ToolCall[])[] {
+  const reads = ({ name }: ToolCall): boolean => tools.find(({ spec }) => spec.name === name)?.readOnly === true;
+  const batches: ToolCall[][] = [];
+  for (const call of calls) {
+    const open = batches.at(-1);
+    if (open !== undefined && reads(call) && reads(open[0]!)) open.push(call);
+    else batches.push([call]);
+  }
+  return batches;
 }
 
 /** The answer to one call, as the conversation carries it. */
@@ -172,6 +201,7 @@ export function limitsOf(given: Partial<CallLimits>): CallLimits {
 interface Answered {
   readonly outcome: CallOutcome;
   readonly text: string;
+  readonly cost?: number;
 }
 
 interface OneCall {
@@ -195,10 +225,27 @@ async function answer({ tools, call, position, scope, limits }: OneCall): Promis
   try {
     const checked = tool.validate(call.arguments);
     if (!checked.ok) return { outcome: "bad-arguments", text: `error: ${checked.reason}` };
-    return await runWithDeadline(tool, checked.args, { scope, deadlineMs: limits.deadlineMs });
+    const spent = scope.budget?.take() ?? null;
+    if (spent !== null) return { outcome: "not-run", text: spent };
+    const deadlineMs = Math.min(limits.deadlineMs, scope.budget?.millisecondsLeft() ?? Infinity);
+    const ran = runWithDeadline(tool, checked.args, { scope, deadlineMs }).catch(failed);
+    return priced(tool, checked.args, await ran);
   } catch (cause) {
-    return { outcome: "error", text: `error: ${messageOf(cause)}` };
+    return failed(cause);
   }
+}
+
+function failed(cause: unknown): Answered {
+  if (cause instanceof ToolUnavailableError) throw cause;
+  return { outcome: "error", text: `error: ${messageOf(cause)}` };
+}
+
+/** The answer with its price: that of a call which had no result is known only where the price is fixed. */
+function priced({ cost, spec }: Tool, args: JsonObject, answered: Answered): Answered {
+  if (cost === undefined || (typeof cost === "function" && answered.outcome !== "ok")) return answered;
+  const price = typeof cost === "function" ? cost(answered.text, args) : cost;
+  if (Number.isFinite(price) && price >= 0) return { ...answered, cost: price };
+  throw new ToolError(expected(`tool ${spec.name}: cost`, "a finite number of at least 0", String(price)));
 }
 
 interface Deadline {
@@ -216,12 +263,14 @@ async function runWithDeadline(tool: Tool, args: JsonObject, { scope, deadlineMs
       resolve({ outcome: "timeout", text });
       stop.abort(new ToolError(text));
     };
-    timer = setTimeout(() => end(`error: ${tool.spec.name} took longer than ${deadlineMs} ms and was stopped`), deadlineMs);
+    timer = setTimeout(() => end(`error: ${tool.spec.name} took longer than ${Math.round(deadlineMs)} ms and was stopped`), deadlineMs);
     onAbort = () => end("error: stopped: the time of the episode is over");
     scope.signal.addEventListener("abort", onAbort, { once: true });
   });
   try {
-    return await Promise.race([stopped, finished(tool, args, context)]);
+    const answered = await Promise.race([stopped, finished(tool, args, context)]);
+    if (answered.outcome === "timeout" && !scope.signal.aborted) await tool.probe?.({ ...context, signal: scope.signal });
+    return answered;
   } finally {
     clearTimeout(timer);
     if (onAbort !== undefined) scope.signal.removeEventListener("abort", onAbort);

@@ -51,7 +51,7 @@ const turn = z.strictObject({
   reward: z.number().exactOptional(),
 });
 const end = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal(["done", "length", "turnLimit", "timeout"]) }),
+  z.strictObject({ type: z.literal(["done", "length", "turnLimit", "toolBudget", "timeout"]) }),
   z.strictObject({ type: z.literal("error"), boundary: z.string(), message: z.string() }),
 ]);
 const trajectorySchema = z.strictObject({

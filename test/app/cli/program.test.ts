@@ -42,7 +42,7 @@ test("inspect lists the last step and shows its first rollout", async () => {
     "",
     "rollout   s2-0  task sum-1  sample 0",
     "verdict   1.00  42 is right  correct 1",
-    "measures  toolCalls 1  toolErrors 0  0.250 s",
+    "measures  tools/calls 1  tools/errors 0  0.250 s",
     "ended     done",
     "",
     "<user><end>?",

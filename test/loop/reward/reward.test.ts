@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { scored } from "../../../src/errors.ts";
 import { gated, weighted } from "../../../src/loop/reward/compose.ts";
 import { finalAnswer } from "../../../src/loop/reward/final-answer.ts";
-import { toolUseMeasures } from "../../../src/loop/reward/tool-use.ts";
+import { toolUse, type ToolExpectation } from "../../../src/tool-use.ts";
 import { exactText } from "../../../src/loop/reward/verifiers/exact-text.ts";
 import type { CallOutcome, CallRecord } from "../../../src/loop/rollout/tools.ts";
-import type { Json, Message, Reward, Turn, Verdict } from "../../../src/types.ts";
+import type { Json, JsonObject, Message, Reward, Turn, Verdict } from "../../../src/types.ts";
 
 type Episode = Parameters<Reward>[0];
 const turn = (parse: Turn["parse"]): Turn => ({ row: 0, span: 1, message: { role: "assistant", content: "x" }, parse, replies: [] });
@@ -105,24 +105,50 @@ const record = (name: string, resultText: string, outcome: CallOutcome = "ok"): 
   ms: 0,
 });
 const needs = [{ tool: "find", result: "12" }, { tool: "add", result: "84" }];
-const flags = (given: Partial<Parameters<typeof toolUseMeasures>[0]>): string[] => {
-  const measures = toolUseMeasures({ needs, calls: [], malformed: 0, answerRight: true, ...given });
+const flags = (given: Partial<Parameters<typeof toolUse>[0]>, more: Partial<ToolExpectation> = {}): string[] => {
+  const expects = { needs, right: (answer: string) => answer === "84", ...more };
+  const measures = toolUse({ expects, calls: [], malformed: 0, answer: "84", question: "", ...given });
   return Object.entries(measures).filter(([, value]) => value === 1).map(([name]) => name);
 };
 
 test("tool use without `concerns`: each mistake is one flag", () => {
   const good = [record("find", "12"), record("add", "84")];
   expect(flags({ calls: good })).toEqual([]);
-  expect(flags({ calls: good, answerRight: null })).toEqual([]);
-  expect(flags({ calls: good, answerRight: false })).toEqual(["resultIgnored"]);
-  expect(flags({ calls: good.slice(0, 1), answerRight: false })).toEqual(["toolMissed"]);
+  expect(flags({ calls: good, answer: null })).toEqual([]);
+  expect(flags({ calls: good, answer: "85" })).toEqual(["resultIgnored"]);
+  expect(flags({ calls: good.slice(0, 1), answer: "85" })).toEqual(["missed"]);
   expect(flags({ calls: [...good, record("other", "1")] })).toEqual(["wrongTool"]);
   expect(flags({ calls: [...good, record("none", "error", "unknown-tool")] })).toEqual(["wrongTool"]);
   expect(flags({ calls: [...good, record("add", "85")] })).toEqual(["wrongArguments"]);
   expect(flags({ calls: [...good, record("add", "84", "bad-arguments")] })).toEqual(["wrongArguments"]);
   expect(flags({ calls: [record("add", "error: slow", "timeout"), ...good] })).toEqual([]);
-  expect(flags({ calls: good, malformed: 2 })).toEqual(["malformedCall"]);
-  expect(flags({ calls: [good[0]!, record("add", "error: not run", "not-run")] })).toEqual(["toolMissed"]);
-  expect(flags({ needs: [], calls: good })).toEqual(["toolNeedless"]);
-  expect(flags({ needs: [] })).toEqual([]);
+  expect(flags({ calls: good, malformed: 2 })).toEqual(["malformed"]);
+  expect(flags({ calls: [good[0]!, record("add", "error: not run", "not-run")] })).toEqual(["missed"]);
+  expect(flags({ calls: good }, { needs: [] })).toEqual(["needless"]);
+  expect(flags({}, { needs: [] })).toEqual([]);
+});
+
+test("needs by arguments, in any order of names, or by the tool alone", () => {
+  const call = { id: "1", name: "put", arguments: { row: 1, at: { x: 1, y: 2 } } };
+  const put: CallRecord = { call, outcome: "ok", resultText: "done", ms: 0 };
+  const wants = (args?: JsonObject) => ({ needs: [{ tool: "put", ...(args === undefined ? {} : { arguments: args }) }] });
+  expect(flags({ calls: [put] }, wants({ at: { y: 2, x: 1 }, row: 1 }))).toEqual([]);
+  expect(flags({ calls: [put] }, wants())).toEqual([]);
+  expect(flags({ calls: [put] }, wants({ at: { y: 2, x: 1 }, row: 2 }))).toEqual(["wrongArguments"]);
+  expect(flags({ calls: [put] }, wants({ row: 1 }))).toEqual(["wrongArguments"]);
+});
+
+test("without expectations the trajectory alone is measured: what was needed is unknown and not a number", () => {
+  const alone = (given: Partial<Parameters<typeof toolUse>[0]>) =>
+    toolUse({ calls: [], malformed: 0, answer: null, question: "How much is blue ink?", ...given });
+  const clean = { wrongTool: 0, malformed: 0, wrongArguments: 0, resultIgnored: 0 };
+  expect(alone({})).toEqual(clean);
+  const found = [record("find", "blue ink: 12.50 euros")];
+  expect(alone({ calls: found, answer: "It is 12.50." })).toEqual(clean);
+  expect(alone({ calls: found, answer: "Blue ink is 13.50." })).toEqual({ ...clean, resultIgnored: 1 });
+  expect(alone({ calls: found })).toEqual(clean);
+  expect(alone({ calls: [record("find", "blue ink")], answer: "no idea" })).toEqual(clean);
+  expect(alone({ calls: [record("none", "error", "unknown-tool")], malformed: 1 })).toEqual({ ...clean, wrongTool: 1, malformed: 1 });
+  expect(alone({ calls: [record("find", "error: what?", "bad-arguments")] })).toEqual({ ...clean, wrongArguments: 1 });
+  expect(alone({ calls: [record("find", "error: no such item", "error")] })).toEqual({ ...clean, wrongArguments: 1 });
 });

@@ -3,6 +3,7 @@ import { finite, scored } from "../../../src/errors.ts";
 import { turnRewards, weighted } from "../../../src/loop/reward/compose.ts";
 import { scoreTrajectory } from "../../../src/loop/reward/score.ts";
 import { toolShaping } from "../../../src/loop/reward/tool-shaping.ts";
+import { TOOL_MISTAKES, type ToolExpectation } from "../../../src/tool-use.ts";
 import { decodeRollout, encodeRollout } from "../../../src/train/record/trajectory-codec.ts";
 import type { Message, Reward, Trajectory, Turn } from "../../../src/types.ts";
 
@@ -77,14 +78,54 @@ const asks = (id: string, name: string): Message => ({ role: "assistant", conten
 const says = (id: string, content: string): Message => ({ role: "tool", content, toolCallId: id });
 
 test("mistakes with tools take their shares, never more than 1", async () => {
-  const reward = toolShaping({
-    needs: () => [{ tool: "add", result: "3" }],
-    penalties: { toolMissed: 0.5, wrongTool: 0.25, malformedCall: 0.25 },
-  });
+  const expects = () => ({ needs: [{ tool: "add", result: "3" }] });
+  const reward = toolShaping({ expects, penalties: { missed: 0.5, wrongTool: 0.25, malformed: 0.25 } });
   const score = async (messages: Message[], turns: Turn[] = []) => ((await reward({ task, messages, turns })) as { score: number }).score;
   expect(await score([asks("1", "add"), says("1", "3")])).toBe(0);
   expect(await score([])).toBe(-0.5);
   expect(await score([asks("1", "sub"), says("1", 'error: no tool "sub"; tools: add')])).toBe(-0.75);
   expect(await score([asks("1", "add"), says("1", "3")], [{ ...turnOf(), parse: "malformedToolCall" }])).toBe(-0.25);
-  expect(() => toolShaping({ needs: () => [], penalties: { toolMissed: 0.8, wrongTool: 0.3 } })).toThrow(/add up to at most 1/);
+  expect(() => toolShaping({ expects, penalties: { missed: 0.8, wrongTool: 0.3 } })).toThrow(/add up to at most 1/);
+  expect(() => toolShaping({ penalties: { missed: 0.5 } })).toThrow(/got missed; give expects, which says what a task needs/);
+  const known = "wrongTool, malformed, wrongArguments, resultIgnored";
+  expect(() => toolShaping({ penalties: { typo: 0.5 } as object })).toThrow(`expected ${known}, got typo`);
+});
+
+/** One episode for each set of mistakes that can be made together, by what it needs and does. */
+function* episodes(): Generator<{ readonly expects: () => ToolExpectation; readonly episode: Episode }> {
+  const none = 'error: no tool "none"; tools: add, sub';
+  const calls = [["add", "3"], ["add", "4"], ["sub", "1"], ["none", none]] as const;
+  for (const needs of [[], [{ tool: "add", result: "3" }]])
+    for (let made = 0; made < 2 ** calls.length; made++)
+      for (const broken of [false, true])
+        for (const answer of ["3", "9"]) {
+          const chosen = calls.filter((_, i) => (made >> i) % 2 === 1);
+          const messages = chosen.flatMap(([name, result], i) => [asks(String(i), name), says(String(i), result)]);
+          const final: Turn = { ...turnOf(), message: { role: "assistant", content: answer } };
+          const turns = [...(broken ? [{ ...turnOf(), parse: "malformedToolCall" as const }] : []), final];
+          yield { expects: () => ({ needs }), episode: { task, messages, turns } };
+        }
+}
+
+test("whatever mistakes are made with tools, a right answer is worth more than a wrong one without any", async () => {
+  const even = (share: number): number[] => Array.from({ length: 6 }, () => share);
+  const shares = [even(1 / 6), even(0.1), [1, 0, 0, 0, 0, 0], [0, 0, 0, 0.1, 0.2, 0.7]];
+  const seen = new Set<string>();
+  for (const given of shares) {
+    const penalties = Object.fromEntries(TOOL_MISTAKES.map((name, i) => [name, given[i]!]));
+    for (const weight of [0.01, 0.5, 0.999]) {
+      const scores: Record<"right" | "wrong", number[]> = { right: [], wrong: [] };
+      for (const { expects, episode } of episodes()) {
+        const shaping = { reward: toolShaping({ expects, penalties }), weight, bounds: range(-1, 0), shaping: true };
+        for (const [kind, success] of [["right", 1], ["wrong", 0]] as const) {
+          const verdict = await weighted({ success: { reward: fixed(success), weight: 1, bounds: range(0, 1) }, shaping })(episode);
+          if (verdict.type !== "scored") throw new Error(verdict.reason);
+          scores[kind].push(verdict.score);
+          for (const name of TOOL_MISTAKES) if (verdict.components[`shaping.${name}`] === 1) seen.add(name);
+        }
+      }
+      expect(Math.min(...scores.right)).toBeGreaterThan(Math.max(...scores.wrong));
+    }
+  }
+  expect([...seen].sort()).toEqual([...TOOL_MISTAKES].sort());
 });

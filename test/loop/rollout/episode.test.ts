@@ -91,7 +91,7 @@ test("a call that cannot be read is told to the model and counted, and is no ans
   expect(trajectory.turns.map(({ parse }) => parse)).toEqual(["malformedToolCall", "answer"]);
   expect(trajectory.turns[0]!.replies[0]!.content).toContain("the tool call could not be read");
   expect(policy.renderer.tokenizer.decode(policy.requests[1]!.prompt)).toContain("the tool call could not be read");
-  expect(trajectory.measures["malformedToolCalls"]).toBe(1);
+  expect(trajectory.measures["tools/malformedTurns"]).toBe(1);
   expect(trajectory.end).toEqual({ type: "done" });
 });
 

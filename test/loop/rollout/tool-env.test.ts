@@ -38,7 +38,19 @@ test("calls run, errors are told, an answer ends the episode", async () => {
     ["tool", 'error: no tool "tock"; tools: tick'],
     ["user", "error: the tool call could not be read and was not run"],
   ]);
-  expect(played.measures).toEqual({ turns: 4, toolCalls: 3, toolErrors: 1, toolCallsNotRun: 0, malformedToolCalls: 1 });
+  expect(played.measures).toEqual({
+    turns: 4,
+    "tools/calls": 3,
+    "tools/errors": 1,
+    "tools/notRun": 0,
+    "tools/malformedTurns": 1,
+    "tools/wrongTool": 1,
+    "tools/malformed": 1,
+    "tools/wrongArguments": 0,
+    "tools/resultIgnored": 0,
+    "tools/spent": 0,
+    "seconds/tools": expect.any(Number),
+  });
 });
 
 test("the state lasts for an episode and is shared with no other", async () => {
@@ -55,7 +67,7 @@ test("the calls of the last turn are not run, because nobody would see their res
     { role: "tool", content: "error: not run: no turns are left", toolCallId: "tick-0", name: "tick" },
     { role: "tool", content: "error: not run: no turns are left", toolCallId: "tick-1", name: "tick" },
   ]);
-  expect(played.measures).toMatchObject({ turns: 2, toolCalls: 3, toolErrors: 0, toolCallsNotRun: 2 });
+  expect(played.measures).toMatchObject({ turns: 2, "tools/calls": 3, "tools/errors": 0, "tools/notRun": 2 });
 });
 
 test("own measures see the task, the records, the malformed turns and the answer", async () => {
@@ -66,7 +78,8 @@ test("own measures see the task, the records, the malformed turns and the answer
       return { answered: episode.answer === null ? 0 : 1 };
     },
   });
-  expect((await playScripted(env, task, [broken, calls("tick"), say("1")])).measures).toMatchObject({ answered: 1, malformedToolCalls: 1 });
+  const { measures } = await playScripted(env, task, [broken, calls("tick"), say("1")]);
+  expect(measures).toMatchObject({ answered: 1, "tools/malformedTurns": 1 });
   expect([seen!.task, seen!.malformed, seen!.answer, seen!.calls.map(({ resultText }) => resultText)]).toEqual([task, 1, "1", ["1"]]);
   expect((await playScripted(env, task, [{ message: say("1"), parse: "truncated" }])).measures).toMatchObject({ answered: 0 });
 });

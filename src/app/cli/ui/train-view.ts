@@ -2,6 +2,7 @@
 import { visible } from "../../../errors.ts";
 import type { TrainConfig } from "../../../train/config.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
+import { TOOL_MISTAKES } from "../../../tool-use.ts";
 import { pairedRates } from "../../../train/evaluate/statistics.ts";
 import type { TrainObserver } from "../../../train/keep.ts";
 import { planLines, type Plan } from "../../../train/plan.ts";
@@ -96,9 +97,7 @@ export function outcomeLines(before: Evaluation, after: Evaluation, paint: Paint
   const paired = pairedRates(before.successes, after.successes);
   const interval = `95 % interval ${signedPercent(paired.interval.low)} to ${signedPercent(paired.interval.high)}`;
   const change = `${signedPercent(paired.difference)} (${interval}), exact McNemar p ${showP(paired.pValue)}`;
-  const names = Object.keys(before.measures).filter(
-    (name) => /^(tool|wrong|malformedCall$|result)/.test(name) && !/^tool(Calls|Errors)/.test(name),
-  );
+  const names = TOOL_MISTAKES.map((mistake) => `tools/${mistake}`).filter((name) => before.measures[name] !== undefined);
   const rows = names.map((name) => [name, percent(before.measures[name]!), percent(after.measures[name] ?? NaN)]);
   return [
     beforeAfter("held-out success", { before: before.success, after: after.success }, paint),

@@ -45,10 +45,12 @@ export function leanVerifier(options: LeanOptions = {}): Verifier {
   return verifierOf("lean", async ({ answer, gold, signal }): Promise<Verdict> => {
     const read = GOLD.safeParse(gold);
     if (!read.success) return unscorable("lean: the gold has no statement");
+    const checkName = `Check${randomBytes(12).toString("hex")}`;
+    // A statement that is none is so for every answer, also for one that holds no proof.
+    if (proofFile(read.data, "", checkName) === null) return unscorable("lean: the statement is no named theorem");
     const part = proofIn(answer, read.data);
     if ("none" in part) return scored(0, part.none);
-    const file = proofFile(read.data, part.proof, `Check${randomBytes(12).toString("hex")}`);
-    if (file === null) return unscorable("lean: the statement is no named theorem");
+    const file = proofFile(read.data, part.proof, checkName)!;
     const toolchain = await (found ??= findToolchain(options));
     if ("missing" in toolchain) return infrastructure(`lean: ${toolchain.missing}`);
     const sandbox = options.sandbox ?? (await (opened ??= openSandbox()));

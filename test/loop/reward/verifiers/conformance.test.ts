@@ -1,3 +1,12 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openSandbox } from "../../../../src/compute/sandbox/open.ts";
+import type { Sandbox } from "../../../../src/compute/sandbox/sandbox.ts";
+import { codeVerifier } from "../../../../src/loop/reward/verifiers/code.ts";
+import { leanVerifier } from "../../../../src/loop/reward/verifiers/lean.ts";
+import type { Verifier } from "../../../../src/loop/reward/verifiers/verifier.ts";
 import { citations } from "../../../../src/loop/reward/verifiers/citations.ts";
 import { graph } from "../../../../src/loop/reward/verifiers/graph.ts";
 import { jsonSchema } from "../../../../src/loop/reward/verifiers/json-schema.ts";
@@ -6,6 +15,7 @@ import { length } from "../../../../src/loop/reward/verifiers/length.ts";
 import { math } from "../../../../src/loop/reward/verifiers/math.ts";
 import { molecule } from "../../../../src/loop/reward/verifiers/molecule.ts";
 import { quantity } from "../../../../src/loop/reward/verifiers/quantity.ts";
+import { listVerifiers } from "../../../../src/loop/reward/verifiers/registry.ts";
 import { repetition } from "../../../../src/loop/reward/verifiers/repetition.ts";
 import { text } from "../../../../src/loop/reward/verifiers/text.ts";
 import { toolCall } from "../../../../src/loop/reward/verifiers/tool-call.ts";
@@ -118,4 +128,67 @@ verifierConformance("judge", {
   right: { answer: "because water freezes at 0 degrees", score: 1 },
   wrong: "because",
   badGolds: [],
+});
+
+// ------------------------------------------------------------------------------------------- those that run programs
+
+let sandbox: Sandbox;
+let folder: string;
+beforeAll(async () => {
+  sandbox = await openSandbox({ slots: 2 });
+  folder = mkdtempSync(join(tmpdir(), "flywheel-lean-"));
+  mkdirSync(join(folder, "bin"));
+  writeFileSync(join(folder, "bin", "lean"), knowsOneProof);
+  for (const path of [folder, join(folder, "bin"), join(folder, "bin", "lean")]) chmodSync(path, 0o755);
+}, 60_000);
+afterAll(async () => {
+  await sandbox.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Opened when the first answer comes, as the sandbox is. */
+const later = (name: string, make: () => Verifier): Verifier => {
+  let made: Verifier | undefined;
+  return { name, verify: (input) => (made ??= make()).verify(input) };
+};
+
+for (const [language, right, wrong, tests] of [
+  ["python", "def add(a, b):\n    return a + b", "def add(a, b):\n    return a - b", "assert add(1, 2) == 3\nassert add(5, 5) == 10"],
+  ["javascript", "export const add = (a, b) => a + b;", "export const add = (a, b) => a - b;", ["assert.equal(add(1, 2), 3)"]],
+] as const)
+  verifierConformance(`code, ${language}`, {
+    make: () => later("code", () => codeVerifier({ language, sandbox, limits: { wallSeconds: 5, cpuSeconds: 2 } })),
+    gold: { tests },
+    right: { answer: `\`\`\`${language}\n${right}\n\`\`\``, score: 1 },
+    wrong: `\`\`\`${language}\n${wrong}\n\`\`\``,
+    badGolds: [null, "", [], { tests: "" }, { tests: 5 }],
+    hostile: 60,
+  });
+
+/** Speaks as `lean --json` does, and takes one proof. What Lean itself takes is tested where there is one (lean.test.ts). */
+const knowsOneProof = `#!/usr/bin/python3
+import json, sys
+if sys.argv[1] == "--print-prefix":
+    print(__file__.rsplit("/", 2)[0]); sys.exit(0)
+lines = open(sys.argv[-1]).read().split("\\n")
+def say(severity, line, data):
+    print(json.dumps({"severity": severity, "pos": {"line": line, "column": 0}, "endPos": None, "fileName": "Check.lean", "data": data}))
+at = next(i for i, l in enumerate(lines) if l.startswith("#print axioms "))
+if not any(l.strip() == "by omega" or l.endswith(":= by omega") for l in lines):
+    say("error", 1, "unsolved goals"); sys.exit(1)
+say("information", at + 1, "'%s' does not depend on any axioms" % lines[at][len("#print axioms "):])
+`;
+verifierConformance("lean", {
+  make: () => later("lean", () => leanVerifier({ lean: join(folder, "bin", "lean"), sandbox })),
+  gold: { statement: "theorem two_add (n : Nat) : n + 2 = 2 + n := by sorry" },
+  right: { answer: "by omega", score: 1 },
+  wrong: "by simp",
+  badGolds: [null, "", [], {}, { statement: "" }, { statement: "5" }],
+  hostile: 60,
+});
+
+test("no verifier is left out of this suite", () => {
+  const text = readFileSync("test/loop/reward/verifiers/conformance.test.ts", "utf8");
+  const covered = [...text.matchAll(/verifierConformance\(["`]([\w-]+)/g)].map((match) => match[1]);
+  expect(listVerifiers().map(({ name }) => name).filter((name) => !covered.includes(name))).toEqual([]);
 });
