@@ -5,7 +5,7 @@ import { desk, type DeskOptions } from "./desk.ts";
 import { lock } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
-type EnvFactory = (options: JsonObject) => Env;
+type EnvFactory = (options: JsonObject) => Env | Promise<Env>;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
   desk: (options) => {
@@ -33,10 +33,12 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   },
 };
 
-/** Makes the environment that a configuration names. */
-export function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Env {
+export const environmentNames: readonly string[] = Object.keys(environments);
+
+/** Makes the environment that a configuration names. Throws a ConfigError for a name or an option that is none. */
+export async function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Promise<Env> {
   const factory = Object.hasOwn(environments, name) ? environments[name] : undefined;
-  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${Object.keys(environments).join(", ")}`, name));
+  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${environmentNames.join(", ")}`, name));
   return factory(options);
 }
 

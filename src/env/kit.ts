@@ -1,5 +1,6 @@
 /** What an environment is made of, without the engine: for `import … from "flywheel/env"`. */
-export { defineEnv, type EnvDefinition, type EpisodeView } from "../loop/rollout/tool-env.ts";
+export { defineEnv, type AnswerContext, type EnvDefinition, type EpisodeView } from "../loop/rollout/tool-env.ts";
+export { checkEnv, type CheckEnvOptions, type EnvCheck } from "../loop/rollout/check-env.ts";
 export { defineTool } from "../loop/rollout/tools.ts";
 export { dataset, tasksFrom, type DatasetOptions } from "../loop/prompt/dataset.ts";
 export { gated, weighted } from "../loop/reward/compose.ts";

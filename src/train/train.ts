@@ -57,14 +57,14 @@ export async function train(
 ): Promise<TrainResult> {
   const config = parseTrainConfig(input, own === undefined ? {} : { algorithm: own });
   const algorithm = own ?? openAlgorithm(config.algo);
-  const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
+  const environment = env ?? (config.env === undefined ? undefined : await openEnv(config.env));
   checkSources(config, algorithm, environment);
   // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
   const graded = attach === undefined || config.train.evalEvery > 0;
   const abort = signal === undefined ? {} : { signal };
   const made = plan(config, await checkedFacts(config, environment, { graded, ...abort }), algorithm);
   observer.onPlan?.(config, made);
-  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data) };
+  const inputs = { ...environment?.inputs, ...(config.data === undefined ? {} : { [config.data]: await sha256File(config.data) }) };
   await using run = await openRun({
     folder: join(runsFolder, config.name),
     config: configJson(config),
