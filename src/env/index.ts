@@ -8,6 +8,7 @@ import { sums, type SumsOptions } from "./sums.ts";
 type EnvFactory = (options: JsonObject) => Env | Promise<Env>;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
+  dataset: async (options) => (await import("./dataset.ts")).datasetEnv(options),
   desk: (options) => {
     refuseUnknown("desk", options, ["seed", "kinds"]);
     const kinds = listOf(options, "kinds", "a list of kinds of questions");

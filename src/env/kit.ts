@@ -3,6 +3,7 @@ export { defineEnv, type AnswerContext, type EnvDefinition, type EpisodeView } f
 export { checkEnv, type CheckEnvOptions, type EnvCheck } from "../loop/rollout/check-env.ts";
 export { defineTool } from "../loop/rollout/tools.ts";
 export { dataset, tasksFrom, type DatasetOptions } from "../loop/prompt/dataset.ts";
+export { openDataset, type OpenDatasetOptions, type OpenedDataset } from "../loop/prompt/dataset/open.ts";
 export { gated, weighted } from "../loop/reward/compose.ts";
 export { exactText } from "../loop/reward/verifiers/exact-text.ts";
 export { number } from "../loop/reward/verifiers/number.ts";

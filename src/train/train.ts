@@ -64,7 +64,8 @@ export async function train(
   const abort = signal === undefined ? {} : { signal };
   const made = plan(config, await checkedFacts(config, environment, { graded, ...abort }), algorithm);
   observer.onPlan?.(config, made);
-  const inputs = { ...environment?.inputs, ...(config.data === undefined ? {} : { [config.data]: await sha256File(config.data) }) };
+  const files = [...(environment?.inputs ?? []), ...(config.data === undefined ? [] : [config.data])];
+  const inputs = Object.fromEntries(await Promise.all(files.map(async (path) => [path, await sha256File(path)] as const)));
   await using run = await openRun({
     folder: join(runsFolder, config.name),
     config: configJson(config),

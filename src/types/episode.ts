@@ -228,6 +228,6 @@ export interface Env {
   readonly reward: Reward;
   /** The assistant turns of a right solution, for the preflight (must score 1) and for supervised warm-up. */
   reference?(task: Task): readonly Message[];
-  /** SHA-256 by path of the files that its tasks come from; a run that is resumed needs the same. */
-  readonly inputs?: Readonly<Record<string, string>>;
+  /** Files that its tasks come from: what they held is a part of a run, and a run that is resumed needs the same. */
+  readonly inputs?: readonly string[];
 }

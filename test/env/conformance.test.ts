@@ -10,7 +10,7 @@ import type { Env, JsonObject } from "../../src/types.ts";
 import { envChecks } from "../conformance/env.ts";
 
 /** Options that an environment needs; the others are opened as they are. */
-const given: Readonly<Record<string, JsonObject>> = {};
+const given: Readonly<Record<string, JsonObject>> = { dataset: { path: "test/golden/parquet/folder", verifier: "math" } };
 
 describe.each(environmentNames)("%s", (name) => {
   envChecks(name, () => openEnv({ ...given[name], name }));

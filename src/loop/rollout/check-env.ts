@@ -171,7 +171,8 @@ async function tasksAreData({ env, make, splits, count }: Place): Promise<string
     const once = firstTasks(env, split, count);
     for (const [i, task] of [...once.entries()].reverse()) {
       const text = JSON.stringify(task);
-      if (text !== JSON.stringify(other.tasks(split).at(i))) throw new Error(`${split} task ${i}: expected the same in every instance, got another`);
+      const same = text === JSON.stringify(other.tasks(split).at(i));
+      if (!same) throw new Error(`${split} task ${i}: expected the same in every instance, got another`);
       if (JSON.stringify(JSON.parse(text)) !== text) throw new Error(`${split} task ${i}: expected plain JSON, got something else`);
     }
   }
