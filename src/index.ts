@@ -43,7 +43,8 @@ export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agr
 export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";
 
 export * from "./algo/index.ts";
-export { checkEnv, codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, openDataset, tasksFrom, weighted } from "./env/kit.ts";
+export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
+export { checkEnv, openDataset } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";

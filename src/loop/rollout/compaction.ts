@@ -6,14 +6,14 @@ import type { Message } from "../../types.ts";
 
 /** How left-out turns are told: by their number alone, one line each by a fixed rule, or in the policy's own words. */
 export const compactionPolicies = ["none", "last-turns", "rule-summary", "model-summary"] as const;
-export type CompactionPolicy = (typeof compactionPolicies)[number];
 
 export interface CompactionOptions {
-  readonly policy: CompactionPolicy;
-  /** Tokens of a row beyond which the next turn begins a new one; 0 is three quarters of the model's context. */
-  readonly at: number;
-  /** Last turns that are kept whole. */
-  readonly keepTurns: number;
+  /** Default "none": a context that is full ends the episode. */
+  readonly compaction?: (typeof compactionPolicies)[number];
+  /** Tokens of a row beyond which the next turn begins a new one; 0 (default) is three quarters of the model's context. */
+  readonly compactAt?: number;
+  /** Last turns that are kept whole; default 4. */
+  readonly keepTurns?: number;
 }
 
 /** One turn of the conversation with what was answered. */
@@ -43,15 +43,16 @@ export function compacted(
   return last.length === 0 ? [...told, ...turns] : withNote(told, last.map(({ content }) => content).join("\n"));
 }
 
-/** One line a turn: what was done and what came of it. */
-export function ruleSummary(exchanges: readonly Exchange[], keepTurns: number): string {
+/** One line a turn: what was done and what came of it; the newest lines, and no more characters than half of the row may have tokens. */
+export function ruleSummary(exchanges: readonly Exchange[], { keepTurns, tokens }: { keepTurns: number; tokens: number }): string {
   const lines = exchanges.slice(0, exchanges.length - keepTurns).map(({ message, replies }, i) => {
     const calls = (message.toolCalls ?? []).map(({ name, arguments: args }) => `${name} ${JSON.stringify(args)}`);
     const done = clip([message.content, ...calls].filter((part) => part !== "").join(" "), most.done);
     return `${i + 1}. ${done} -> ${clip(replies.map(({ content }) => content).join(" "), most.answered)}`;
   });
+  const limit = Math.min(most.summary, tokens / 2);
   let characters = 0;
-  const from = lines.findLastIndex((line) => (characters += line.length + 1) > most.summary);
+  const from = lines.findLastIndex((line) => (characters += line.length + 1) > limit);
   return lines.slice(from + 1).join("\n");
 }
 

@@ -25,7 +25,7 @@ interface EpisodeAddress {
   readonly repeat: number;
 }
 
-export interface EpisodeOptions {
+export interface EpisodeOptions extends CompactionOptions {
   readonly temperature: number;
   /** Tokens of one turn. */
   readonly maxTokens: number;
@@ -34,7 +34,6 @@ export interface EpisodeOptions {
   readonly address: EpisodeAddress;
   /** Goes on from here in place of the beginning. */
   readonly from?: EpisodePrefix;
-  readonly compaction?: CompactionOptions;
   readonly signal?: AbortSignal;
 }
 
@@ -66,8 +65,9 @@ export async function playEpisode(
   );
   const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
   setMaxListeners(0, signal);
-  if (options.from !== undefined && (options.compaction?.policy ?? "none") !== "none") {
-    throw new EnvError(expected(`task ${task.id}: an episode that goes on from a prefix`, "no compaction", options.compaction!.policy));
+  const { compaction = "none" } = options;
+  if (options.from !== undefined && compaction !== "none") {
+    throw new EnvError(expected(`task ${task.id}: an episode that goes on from a prefix`, "no compaction", compaction));
   }
   const play = new Play(env, task, policy);
   let end: EpisodeEnd;
@@ -92,7 +92,7 @@ export async function playEpisode(
   const again = address.repeat === 0 ? "" : `+${address.repeat}`;
   const id = `${address.stage}-${address.step}/${task.id}${again}/${address.sample}`;
   const { rows, turns, messages, newRows, compactions } = play;
-  const shortened = (options.compaction?.policy ?? "none") === "none" ? {} : { compactions };
+  const shortened = compaction === "none" ? {} : { compactions };
   return {
     id,
     task,

@@ -106,21 +106,28 @@ export class Play {
     return { ...place, message, parse, replies: [], ...(agent === "" ? {} : { agent }) };
   }
 
-  #isLong(length: number, { compaction }: EpisodeOptions): boolean {
-    if (compaction === undefined || compaction.policy === "none" || this.#exchanges.length <= compaction.keepTurns) return false;
-    return length > (compaction.at || Math.floor(0.75 * this.#policy.engine.info.contextLength));
+  #isLong(length: number, options: EpisodeOptions): boolean {
+    const { compaction = "none", keepTurns = 4 } = options;
+    return compaction !== "none" && this.#exchanges.length > keepTurns && length > this.#rowLimit(options);
+  }
+
+  /** Tokens beyond which a row is left. */
+  #rowLimit({ compactAt = 0 }: EpisodeOptions): number {
+    return compactAt === 0 ? Math.floor(0.75 * this.#policy.engine.info.contextLength) : compactAt;
   }
 
   /** The conversation that the next row begins with. */
   async #compact(turn: number, { options, signal }: { options: EpisodeOptions; signal: AbortSignal }): Promise<readonly Message[]> {
-    const { policy, keepTurns } = options.compaction!;
+    const { compaction = "none", keepTurns = 4 } = options;
     const { prompt } = this.#speaker;
-    switch (policy) {
+    switch (compaction) {
       case "none":
       case "last-turns":
         return compacted(prompt, this.#exchanges, { keepTurns });
-      case "rule-summary":
-        return compacted(prompt, this.#exchanges, { keepTurns, written: ruleSummary(this.#exchanges, keepTurns) });
+      case "rule-summary": {
+        const written = ruleSummary(this.#exchanges, { keepTurns, tokens: this.#rowLimit(options) });
+        return compacted(prompt, this.#exchanges, { keepTurns, written });
+      }
       case "model-summary": {
         // What is asked for is sampled outside of all rows: it comes back as context, and nothing of it is trained.
         const { renderer, engine } = this.#policy;

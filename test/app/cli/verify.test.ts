@@ -61,7 +61,9 @@ test("a file that cannot be graded is refused with what is wrong", async () => {
   );
   expect(await of(file("broken.jsonl", '{"gold": 1\n'))).toMatch(/broken.jsonl line 1: expected a JSON object/);
   expect(await of(file("empty.csv", "gold,answer\n"))).toMatch(/expected at least one row, got none/);
-  expect(await of(file("short.csv", "gold,answer\nx\n"))).toMatch(/short.csv row 1: expected cells separated as CSV is, got Invalid Record Length: columns length is 2, got 1/);
+  expect(await of(file("short.csv", "gold,answer\nx\n"))).toMatch(
+    /short.csv row 1: expected cells separated as CSV is, got Invalid Record Length: columns length is 2, got 1/,
+  );
   expect(await of(file("rows.txt", "x"))).toMatch(/expected a .jsonl, .csv or .parquet file, or a run folder, got .txt/);
   expect(await of(join(folder, "missing.csv"))).toMatch(/missing.csv: expected a file that can be read, got nothing there/);
   expect(await of()).toMatch(/verify: expected a file or a run folder, got none/);

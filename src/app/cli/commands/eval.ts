@@ -60,6 +60,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
   try {
     const result = await evaluate(env, tasks, {
       ...given,
+      ...own?.compaction,
       maxTokens: given.maxTokens ?? own?.maxTokens ?? 128,
       maxTurns: given.maxTurns ?? own?.maxTurns ?? 8,
       policy,

@@ -28,8 +28,8 @@ const readers: Readonly<Record<string, Reader>> = {
 export const isTable = (path: string): boolean => Object.hasOwn(readers, extname(path).toLowerCase());
 
 /**
- * The rows of a file, by its ending. Of Parquet only `columns` are read (all if left out), a group of rows at a time. Throws a ConfigError that names
- * file and row.
+ * The rows of a file, by its ending. Of Parquet only `columns` are read (all if left out), a group of rows at a time. Throws a
+ * ConfigError that names file and row.
  */
 export async function* tableRows(path: string, columns?: readonly string[]): AsyncGenerator<NamedRow> {
   const reader = readers[extname(path).toLowerCase()];
@@ -122,10 +122,11 @@ async function* parquet(path: string, columns: readonly string[] | undefined): A
   if (missing !== undefined && metadata.row_groups.length > 0) {
     throw new ConfigError(expected(`dataset ${path}`, `a column "${missing}"`, `columns ${[...known].join(", ")}`));
   }
+  const wanted = columns === undefined ? {} : { columns: [...columns] };
   let number = 0;
   for (const { num_rows: count } of metadata.row_groups) {
     const range = { rowStart: number, rowEnd: number + Number(count) };
-    const rows = await opened(() => parquetReadObjects({ file, metadata, compressors, utf8: false, ...(columns === undefined ? {} : { columns: [...columns] }), ...range }));
+    const rows = await opened(() => parquetReadObjects({ file, metadata, compressors, utf8: false, ...wanted, ...range }));
     for (const row of rows) {
       const where = `${path} row ${++number}`;
       const cells = Object.entries(row).map(([name, value]) => [name, plain(value, `${where} column "${name}"`)]);
