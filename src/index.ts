@@ -44,7 +44,7 @@ export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/
 
 export * from "./algo/index.ts";
 export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
-export { checkEnv, openDataset } from "./env/kit.ts";
+export { booking, checkEnv, house, openDataset, policyUser, review } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";

@@ -8,6 +8,8 @@ import { sums, type SumsOptions } from "./sums.ts";
 type EnvFactory = (options: JsonObject) => Env | Promise<Env>;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
+  "boat-race": async (options) => (await import("./boat-race.ts")).boatRace(options),
+  booking: async (options) => (await import("./booking.ts")).booking(options),
   dataset: async (options) => (await import("./dataset.ts")).datasetEnv(options),
   desk: (options) => {
     refuseUnknown("desk", options, ["seed", "kinds"]);
@@ -15,10 +17,12 @@ const environments: Readonly<Record<string, EnvFactory>> = {
     const chosen = kinds === undefined ? {} : { kinds: kinds as NonNullable<DeskOptions["kinds"]> };
     return desk({ seed: wholeOf(options, "seed", 0), ...chosen });
   },
+  house: async (options) => (await import("./house.ts")).house(options),
   lock: (options) => {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
     return lock(options);
   },
+  review: async (options) => (await import("./review.ts")).review(options),
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);
     const { calculator = false } = options;

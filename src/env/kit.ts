@@ -8,4 +8,8 @@ export { gated, weighted } from "../loop/reward/compose.ts";
 export { exactText } from "../loop/reward/verifiers/exact-text.ts";
 export { number } from "../loop/reward/verifiers/number.ts";
 export { codeTool } from "./tools/code.ts";
+export { booking, type BookingOptions } from "./booking.ts";
 export { desk } from "./desk.ts";
+export { house, type HouseOptions } from "./house.ts";
+export { review, type ReviewOptions } from "./review.ts";
+export { policyUser, type PolicyUserOptions, type User } from "./user/user.ts";

@@ -31,7 +31,8 @@ test("the next conversation is the prompt with a note, and the last turns", () =
 
 test("the rule tells each turn in a line, and of too many the newest", () => {
   const call = { ...said(""), toolCalls: [{ id: "c", name: "look", arguments: { at: "x".repeat(100) } }] };
-  expect(ruleSummary([...exchanges.slice(0, 1), { message: call, replies: [user("a\n  b")] }, exchanges[2]!], { keepTurns: 1, tokens: 5000 })).toBe(
+  const three = [exchanges[0]!, { message: call, replies: [user("a\n  b")] }, exchanges[2]!];
+  expect(ruleSummary(three, { keepTurns: 1, tokens: 5000 })).toBe(
     `1. do 1 -> seen 1\n2. look {"at":"${"x".repeat(47)}… -> a b`,
   );
   const many = Array.from({ length: 200 }, () => exchanges[0]!);
@@ -58,7 +59,8 @@ const play = (policy: ScriptedPolicy, options: CompactionOptions): Promise<Traje
   playEpisode(corridor, task, { ...limits, ...options, policy });
 const lengthOf = ({ spans }: Trajectory["rows"][number]): number => spans.reduce((sum, { ids }) => sum + ids.length, 0);
 
-test.each(["last-turns", "rule-summary", "model-summary"] as const)("forty turns, %s: rows are what was seen and said", async (compaction) => {
+const forms = ["last-turns", "rule-summary", "model-summary"] as const;
+test.each(forms)("forty turns, %s: rows are what was seen and said", async (compaction) => {
   const asked: (readonly number[])[] = [];
   const policy: ScriptedPolicy = scriptedPolicy((turn, { prompt }) => {
     const summary = policy.renderer.tokenizer.decode(prompt).includes(SUMMARY_REQUEST);
