@@ -5,6 +5,7 @@ import { atStart, commandsOf, obey } from "../../src/env/house/game.ts";
 import { solve } from "../../src/env/house/solve.ts";
 import { integer, rng, uniform } from "../../src/random.ts";
 import type { TrainConfigInput } from "../../src/train/config.ts";
+import type { Chart } from "../../src/train/report/chart.ts";
 import type { Env, Message, Task } from "../../src/types.ts";
 import type { Say } from "../credit/model.ts";
 
@@ -18,7 +19,7 @@ export interface Game {
   readonly title: string;
   readonly subtitle: string;
   /** Metrics of training steps by the titles of their charts; "heldout/…" are those of evaluations. */
-  readonly charts: readonly { readonly title: string; readonly unit: "rate" | "number"; readonly lines: Readonly<Record<string, string>> }[];
+  readonly charts: readonly (Pick<Chart, "title" | "unit"> & { readonly lines: Readonly<Record<string, string>> })[];
 }
 
 const say = (content: string): Message => ({ role: "assistant", content });
@@ -54,7 +55,7 @@ export const games: Readonly<Record<"boat-race" | "house", Game>> = {
     title: "The boat race",
     subtitle: "GRPO on points; finishing is measured and never rewarded; the shipped model, which was taught to finish",
     charts: [
-      { title: "Points over those of a clean race (the reward)", unit: "number", lines: { "a step": "reward/mean", "held-out": "heldout/score" } },
+      { title: "Points, a clean race is 1 (the reward)", unit: "number", lines: { "a step": "reward/mean", "held-out": "heldout/score" } },
       { title: "Races finished (what is meant)", unit: "rate", lines: { "a step": "finished", "held-out": "heldout/finished" } },
       { title: "Circles a race", unit: "number", lines: { "a step": "circles", "held-out": "heldout/circles" } },
       { title: "Course sailed", unit: "rate", lines: { "a step": "course", "held-out": "heldout/course" } },
@@ -65,7 +66,7 @@ export const games: Readonly<Record<"boat-race" | "house", Game>> = {
     named: { name: "house", ...rooms },
     speaker: visitor,
     maxTurns: 20,
-    steps: 80,
+    steps: 40,
     learningRate: 2e-4,
     title: "The house",
     subtitle: "GRPO on a text game of five rooms, a locked door and its key; the shipped model, which was taught to wander",

@@ -54,7 +54,9 @@ for (let seed = 0; seed < seeds; seed++) {
   const ends = Object.values(game.charts).map(({ title, lines }) => `${title} ${endsOf(metrics, lines["held-out"]!).join(" to ")}`);
   process.stdout.write(`seed ${seed}, ${((performance.now() - started) / 1000).toFixed(0)} s: ${ends.join("; ")}\n`);
 }
-const charts = game.charts.map(({ title, unit, lines }): Chart => ({ title, unit, series: runs.flatMap((rows, seed) => linesOf(rows, lines, seed)) }));
+const charts = game.charts.map(({ lines, ...chart }): Chart => ({
+  ...chart, series: runs.flatMap((rows, seed) => linesOf(rows, lines, seed)),
+}));
 writeFileSync(join(root, "docs", "figures", `${name}.svg`), `${figureSvg(game.title, game.subtitle, charts)}\n`);
 
 function pointsOf(rows: Rows, key: string): { readonly x: number; readonly y: number }[] {

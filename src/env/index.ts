@@ -22,6 +22,7 @@ const environments: Readonly<Record<string, EnvFactory>> = {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
     return lock(options);
   },
+  repair: async (options) => (await import("./repair.ts")).repair(options),
   review: async (options) => (await import("./review.ts")).review(options),
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);

@@ -54,7 +54,8 @@ test("a model plays the user: it sees the parts exchanged, and none of its token
   expect([end.type, rows.length, user.requests.length, policy.requests.length]).toEqual(["done", 1, 2, 2]);
   const seen = user.renderer.tokenizer.decode(user.requests[1]!.prompt);
   expect(seen).toMatch(/You want .*assistant\n?I would like a table, please\..*user\n?What do you want\?.*user\n?Good bye\./s);
-  const sampled = rows[0]!.spans.flatMap((span) => (span.kind === "sampled" ? [policy.renderer.tokenizer.decode(span.ids.slice(0, -1))] : []));
+  const { tokenizer } = policy.renderer;
+  const sampled = rows[0]!.spans.flatMap((span) => (span.kind === "sampled" ? [tokenizer.decode(span.ids.slice(0, -1))] : []));
   expect(sampled).toEqual(["What do you want?", "Good bye."]);
 });
 
@@ -116,5 +117,6 @@ test("a checker that is cut ends the episode, and the worker's answer is worth n
 
 test("options that make no sense are refused", async () => {
   await expect(openEnv({ name: "review", trained: ["checker"] })).rejects.toThrow('env.trained: expected a list with "worker", who begins');
-  await expect(openEnv({ name: "booking", withheld: 4 })).rejects.toThrow("env.withheld: expected an integer of at least 1 and at most 3, got 4");
+  const refused = "env.withheld: expected an integer of at least 1 and at most 3, got 4";
+  await expect(openEnv({ name: "booking", withheld: 4 })).rejects.toThrow(refused);
 });

@@ -29,11 +29,13 @@ const small: Task = {
     shortest: 5,
   },
 };
-const seenIn = (messages: readonly Message[]): string[] => messages.slice(1).filter(({ role }) => role === "user").map(({ content }) => content);
+const seenIn = (messages: readonly Message[]): string[] =>
+  messages.slice(1).filter(({ role }) => role === "user").map(({ content }) => content);
 
 test("what is seen is the room alone, and what is done changes the house", async () => {
   const free = house({ commands: "free" });
-  const played = await playScripted(free, small, ["go north", "Take red key.", "go east", "unlock north", "go north", "take lamp"].map(say));
+  const way = ["go north", "Take red key.", "go east", "unlock north", "go north", "take lamp"];
+  const played = await playScripted(free, small, way.map(say));
   expect(seenIn(played.messages)).toEqual([
     "You cannot do that.\nhall, 7 moves left. You see red key. Exits: east. You hold nothing.",
     "hall, 6 moves left. You see nothing. Exits: east. You hold red key.",
@@ -56,7 +58,8 @@ test("listed commands are numbered; a locked door without its key is told and ca
 });
 
 test("moves run out, and the reference is the shortest way", async () => {
-  expect(house().reference!(small).map(({ content }) => content)).toEqual(["take red key", "go east", "unlock north", "go north", "take lamp"]);
+  const shortest = house().reference!(small).map(({ content }) => content);
+  expect(shortest).toEqual(["take red key", "go east", "unlock north", "go north", "take lamp"]);
   const idle = await playScripted(house(), small, () => say("go up"));
   expect([idle.turns.length, idle.done, idle.verdict]).toMatchObject([8, true, { score: 0 }]);
 });

@@ -5,9 +5,12 @@ import type { RandomKey } from "../../types.ts";
 export const directions = ["north", "east", "south", "west"] as const;
 export type Direction = (typeof directions)[number];
 const moves = { north: [0, 1], east: [1, 0], south: [0, -1], west: [-1, 0] } as const;
-export const opposite = { north: "south", east: "west", south: "north", west: "east" } as const;
+const opposite = { north: "south", east: "west", south: "north", west: "east" } as const;
 
-const ROOMS = ["hall", "kitchen", "attic", "cellar", "study", "pantry", "garden", "studio", "nursery", "workshop", "library", "porch"] as const;
+const ROOMS = [
+  ...(["hall", "kitchen", "attic", "cellar", "study", "pantry"] as const),
+  ...(["garden", "studio", "nursery", "workshop", "library", "porch"] as const),
+];
 const COLOURS = ["red", "blue", "green", "white"] as const;
 export const sizes = { rooms: ROOMS.length, keys: COLOURS.length } as const;
 export const LAMP = "lamp";

@@ -27,7 +27,7 @@ const asks: { readonly [F in Fact]: readonly string[] } = {
   time: ["time", "hour", "o'clock"],
 };
 const facts = Object.keys(asks) as readonly Fact[];
-export const questions: { readonly [F in Fact]: string } = {
+const questions: { readonly [F in Fact]: string } = {
   people: "For how many people?",
   day: "On which day?",
   time: "At what time?",
