@@ -7,9 +7,10 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { progress } from "../../src/app/cli/ui/progress.ts";
-import { lock } from "../../src/env/lock.ts";
+import { lock, lockOf } from "../../src/env/lock.ts";
+import { integer, rng } from "../../src/random.ts";
 import { figureSvg } from "../../src/train/report/figure.ts";
-import { makeModel } from "./model.ts";
+import { makeModel, type Say } from "./model.ts";
 import { charts, table } from "./outcome.ts";
 import { methods, runOne, type Method, type Run } from "./run.ts";
 
@@ -27,17 +28,23 @@ const all = Object.keys(methods) as Method[];
 const chosen = all.filter((method) => values.only === undefined || methods[method].name === values.only);
 if (chosen.length === 0) throw new Error(`--only: expected ${all.map((method) => methods[method].name).join(", ")}, got ${values.only}`);
 
+const say = (content: string | undefined) => (content === undefined ? undefined : ({ role: "assistant", content } as const));
+const right: Say = (task) => (_seen, { index }) => say(lockOf(task).right[index]);
+const drawn: Say = (task, i) => (_seen, { index }) => say(String(1 + integer(rng(1, "answer", i), lockOf(task).choices, index)));
+
 const root = join(sources, "..", "..");
 const folder = join("runs", `credit-${tokens}`);
 const results = join(folder, "results.json");
 const model = join(folder, "model");
 mkdirSync(folder, { recursive: true });
 if (!existsSync(model)) {
+  // Right answers to locks whose signs mean something else, so that it looks at signs; then answers that are drawn, so that it knows
+  // nothing of these.
   const stages = [
-    { env: lock({ seed: 1 }), answers: "right", steps: 60, learningRate: 1e-3 },
-    { env: lock(), answers: "drawn", steps: 20, learningRate: 5e-4 },
-  ] as const;
-  const losses = await makeModel(join(root, "models", "desk-1m"), model, { seed: 0, dialoguesPerStep: 12, stages });
+    { env: lock({ seed: 1 }), speaker: right, steps: 60, learningRate: 1e-3 },
+    { env: lock(), speaker: drawn, steps: 20, learningRate: 5e-4 },
+  ];
+  const losses = await makeModel(join(root, "models", "desk-1m"), model, { dialoguesPerStep: 12, stages });
   const chance = (Math.LN2 / 2).toFixed(3);
   process.stdout.write(`model: loss a token ${losses.map((loss) => loss.toFixed(3)).join(", then ")}; answers at random give ${chance}\n`);
 }

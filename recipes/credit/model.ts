@@ -1,17 +1,12 @@
-/**
- * The shipped model, made to answer a lock at random under a chat template of few tokens. Supervised twice: on right answers to locks
- * whose signs mean something else, so that it looks at signs, then on answers that are drawn, so that it knows nothing of these.
- */
+/** The shipped model, supervised on dialogues that are played through environments, under a chat template of few tokens. */
 import { writeModelFolder } from "../../src/compute/models/export.ts";
 import { openPolicy, rendererOf } from "../../src/compute/policy/open.ts";
 import { encodeDialogue } from "../../src/compute/text/dialogue.ts";
-import { lockOf } from "../../src/env/lock.ts";
 import { supervisedBatch } from "../../src/loop/batch/dialogue.ts";
 import { crossEntropy } from "../../src/loop/loss/cross-entropy.ts";
-import { playScripted } from "../../src/loop/rollout/scripted.ts";
+import { playScripted, type Speaker } from "../../src/loop/rollout/scripted.ts";
 import { learningRateAt } from "../../src/loop/update/schedule.ts";
-import { integer, rng } from "../../src/random.ts";
-import type { Env, Message } from "../../src/types.ts";
+import type { Env, Message, Task } from "../../src/types.ts";
 
 /** Each turn ends with a token of its own, and one opens the model's. */
 const template =
@@ -19,29 +14,31 @@ const template =
   '{{- ("<|im_start|>" if message.role == "assistant" else "") + message.content + "<|im_end|>" -}}{%- endfor -%}' +
   '{%- if add_generation_prompt -%}{{- "<|im_start|>" -}}{%- endif -%}';
 
+export type Say = (task: Task, dialogue: number) => Speaker;
+
 export interface Stage {
   readonly env: Env;
-  readonly answers: "right" | "drawn";
+  /** Who says what is learned. */
+  readonly speaker: Say;
   readonly steps: number;
   readonly learningRate: number;
 }
 
 interface MakeOptions {
-  readonly seed: number;
   readonly dialoguesPerStep: number;
   /** One after another. */
   readonly stages: readonly Stage[];
 }
 
 /** Trains the model of `from` and writes it to `to`; returns the last loss of each stage, nats a token. */
-export async function makeModel(from: string, to: string, { seed, dialoguesPerStep, stages }: MakeOptions): Promise<number[]> {
+export async function makeModel(from: string, to: string, { dialoguesPerStep, stages }: MakeOptions): Promise<number[]> {
   await using policy = await openPolicy(from, { train: { type: "full" }, microBatchTokens: 8192 });
   const { engine, family, files } = policy;
   const tokenizerConfig = { ...files.tokenizerConfig, chat_template: template };
   const renderer = rendererOf({ ...files, tokenizerConfig });
   const ends: number[] = [];
-  for (const [s, { env, answers, steps, learningRate }] of stages.entries()) {
-    const made = await dialogues(env, { seed: seed + s, count: steps * dialoguesPerStep, answers });
+  for (const { env, speaker, steps, learningRate } of stages) {
+    const made = await dialogues(env, { count: steps * dialoguesPerStep, speaker });
     for (let step = 0; step < steps; step++) {
       const own = made.slice(step * dialoguesPerStep, (step + 1) * dialoguesPerStep);
       const rows = own.flatMap((messages, i) => encodeDialogue(renderer, { messages }, `dialogue ${i}`));
@@ -60,21 +57,17 @@ export async function makeModel(from: string, to: string, { seed, dialoguesPerSt
 }
 
 interface Drawn {
-  readonly seed: number;
   readonly count: number;
-  readonly answers: Stage["answers"];
+  readonly speaker: Say;
 }
 
 /** Dialogues of the last train tasks, played through the environment. */
-export async function dialogues(env: Env, { seed, count, answers }: Drawn): Promise<Message[][]> {
+async function dialogues(env: Env, { count, speaker }: Drawn): Promise<Message[][]> {
   const source = env.tasks("train");
   const made: Message[][] = [];
   for (let i = 0; i < count; i++) {
     const task = source.at(source.size - 1 - (i % source.size));
-    const { right, choices, tries } = lockOf(task);
-    const drawn = Array.from({ length: right.length + tries }, (_, turn) => String(1 + integer(rng(seed, "answer", i), choices, turn)));
-    const script = (answers === "right" ? right : drawn).map((content): Message => ({ role: "assistant", content }));
-    made.push([...(await playScripted(env, task, script)).messages]);
+    made.push([...(await playScripted(env, task, speaker(task, i))).messages]);
   }
   return made;
 }

@@ -6,19 +6,25 @@ import { desk, type DeskOptions } from "./desk.ts";
 import { lock } from "./lock.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
-type EnvFactory = (options: JsonObject) => Env;
+type EnvFactory = (options: JsonObject) => Env | Promise<Env>;
 
 const environments: Readonly<Record<string, EnvFactory>> = {
+  "boat-race": async (options) => (await import("./boat-race.ts")).boatRace(options),
+  booking: async (options) => (await import("./booking.ts")).booking(options),
+  dataset: async (options) => (await import("./dataset.ts")).datasetEnv(options),
   desk: (options) => {
     refuseUnknown("desk", options, ["seed", "kinds"]);
     const kinds = listOf(options, "kinds", "a list of kinds of questions");
     const chosen = kinds === undefined ? {} : { kinds: kinds as NonNullable<DeskOptions["kinds"]> };
     return desk({ seed: wholeOf(options, "seed", 0), ...chosen });
   },
+  house: async (options) => (await import("./house.ts")).house(options),
   lock: (options) => {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
     return lock(options);
   },
+  repair: async (options) => (await import("./repair.ts")).repair(options),
+  review: async (options) => (await import("./review.ts")).review(options),
   sums: (options) => {
     refuseUnknown("sums", options, ["seed", "digits", "operators", "calculator"]);
     const { calculator = false } = options;
@@ -34,11 +40,13 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   },
 };
 
-/** Makes the environment that a configuration names. */
-export function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Env {
+export const environmentNames: readonly string[] = Object.keys(environments);
+
+/** Makes the environment that a configuration names. Throws a ConfigError for a name or an option that is none. */
+export async function openEnv({ name, ...options }: JsonObject & { readonly name: string }): Promise<Env> {
   const factory = Object.hasOwn(environments, name) ? environments[name] : undefined;
-  const known = Object.keys(environments);
-  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${known.join(", ")}`, `${name}${suggestion(name, known)}`));
+  const got = `${name}${suggestion(name, environmentNames)}`;
+  if (factory === undefined) throw new ConfigError(expected("env.name", `one of ${environmentNames.join(", ")}`, got));
   return factory(options);
 }
 

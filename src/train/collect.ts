@@ -1,5 +1,6 @@
 /** Prompt, rollout and reward of one step: every task's samples, graded; one faulty member never stops the others. */
 import { playEpisode, type Policy } from "../loop/rollout/episode.ts";
+import type { CompactionOptions } from "../loop/rollout/compaction.ts";
 import { Lockstep } from "../loop/rollout/lockstep.ts";
 import { runPool } from "../loop/rollout/pool.ts";
 import { scoreTrajectory } from "../loop/reward/score.ts";
@@ -7,7 +8,7 @@ import { scoresOf, zeroVariance } from "../loop/advantage/group.ts";
 import { tasksOfStep } from "../loop/prompt/order.ts";
 import type { Algorithm, Env, Group, Reward, Scored, Task } from "../types.ts";
 
-export interface CollectOptions {
+export interface CollectOptions extends CompactionOptions {
   readonly seed: number;
   /** What the samples are for; a part of their random address. */
   readonly stage: "train" | "heldout" | "greedy";

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { algorithms, openAlgorithm } from "../algo/registry.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
+import { compactionPolicies } from "../loop/rollout/compaction.ts";
 import { listOf, namedOptions, nearest, oneOf, real, show, suggestion, text, whole } from "../config-fields.ts";
 import { fingerprint } from "./record/fingerprint.ts";
 
@@ -42,6 +43,10 @@ const rollout = z.strictObject({
   deadlineSeconds: real({ above: 0, max: 86_400 }, 300, "longest time of one episode"),
   /** Lockstep makes a run with asynchronous tools repeatable to the last bit; each turn then waits for the slowest tool. */
   pace: oneOf(["free", "lockstep"], "free", "whether turns wait for those of all running episodes"),
+  /** A long row is left, and the next begins with the prompt, what is told of the turns left out, and the last turns. */
+  compaction: oneOf(compactionPolicies, "none", "how turns that are left out of a long context are told"),
+  compactAt: whole({ min: 0, max: 16_777_216 }, 0, "tokens of a row beyond which it is left; 0 is three quarters of the context"),
+  keepTurns: whole({ min: 0, max: 1024 }, 4, "last turns that stay whole when a row is left"),
 });
 
 /** AdamW as in TRL and transformers (0.9, 0.999, 1e-8, no decay, clip at 1). */
@@ -161,7 +166,7 @@ function refusals({ name, ...settings }: JsonObject & { readonly name: string })
 
 /** Keys that are right alone and make no sense together. */
 function crossChecks(
-  { model, optim: given, train }: Omit<Resolved, "algo">,
+  { model, optim: given, train, rollout: played }: Omit<Resolved, "algo">,
   algorithm: Algorithm | OfflineAlgorithm,
 ): string[] {
   const { steps, resetReferenceEvery, referenceDecay } = train;
@@ -171,6 +176,10 @@ function crossChecks(
   if (warmupSteps >= steps) {
     const remedy = "the full learning rate would never be reached";
     refuse("optim.warmupSteps", `fewer than train.steps (${steps})`, String(warmupSteps), remedy);
+  }
+  for (const key of played.compaction === "none" ? (["compactAt", "keepTurns"] as const) : []) {
+    const usual = rollout.parse({})[key];
+    if (played[key] !== usual) refuse(`rollout.${key}`, `${usual} with rollout.compaction none`, String(played[key]), "leave it out");
   }
   const { name } = algorithm;
   const sampled = algorithm.kind === "sampled";

@@ -59,14 +59,15 @@ export async function train(
 ): Promise<TrainResult> {
   const config = placed(parseTrainConfig(input, own === undefined ? {} : { algorithm: own }));
   const algorithm = own ?? openAlgorithm(config.algo);
-  const environment = env ?? (config.env === undefined ? undefined : openEnv(config.env));
+  const environment = env ?? (config.env === undefined ? undefined : await openEnv(config.env));
   checkSources(config, algorithm, environment);
   // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
   const graded = attach === undefined || config.train.evalEvery > 0;
   const abort = signal === undefined ? {} : { signal };
   const { facts, examples } = await checkedFacts(config, { env: environment, algorithm, graded, onRead: observer.onRead, ...abort });
   const made = plan(config, facts, algorithm);
-  const inputs = config.data === undefined ? {} : { [config.data]: await sha256File(config.data, signal) };
+  const files = [...(environment?.inputs ?? []), ...(config.data === undefined ? [] : [config.data])];
+  const inputs = Object.fromEntries(await Promise.all(files.map(async (path) => [path, await sha256File(path, signal)] as const)));
   await using run = await openRun({
     folder: join(runsFolder, config.name),
     config: configJson(config),

@@ -123,8 +123,10 @@ export interface Turn {
   readonly span: number;
   readonly message: Message;
   readonly parse: TurnParse;
-  /** What the environment answered (tool results, next user message). */
+  /** What the environment answered (tool results, next user message), and what agents that are not trained said meanwhile. */
   readonly replies: readonly Message[];
+  /** Who spoke, where several agents share the policy. */
+  readonly agent?: string;
   /** Reward given to this turn by the environment, if any. */
   readonly reward?: Finite;
 }
@@ -203,6 +205,17 @@ export interface EnvStep {
   readonly reward?: Finite;
   /** The episode is cut here, by a limit of the environment's: a truncation. */
   readonly limit?: "toolBudget";
+  /** Another agent speaks next. `messages` are then told to people and graders alone, and that agent sees its own prompt. */
+  readonly next?: NextAgent;
+}
+
+/** Several agents that share one policy: each turn that begins with a prompt of its own is a row of its own. */
+export interface NextAgent {
+  readonly agent: string;
+  /** The whole conversation as this agent sees it. */
+  readonly prompt: readonly Message[];
+  /** False: sampled from the policy, and no part of any row; its message is a reply to the turn before it. Default true. */
+  readonly trained?: boolean;
 }
 
 /** One rollout's own instance of an environment: no state is shared with another. */
@@ -216,10 +229,14 @@ export interface Episode extends AsyncDisposable {
 /** PLUG-IN 1. Environments speak messages; the rollout stage owns tokens. */
 export interface Env {
   readonly name: string;
+  /** Who speaks first, where several agents share the policy. */
+  readonly agent?: string;
   readonly tools: readonly Tool[];
   tasks(split: Split): TaskSource;
   start(task: Task): Episode;
   readonly reward: Reward;
   /** The assistant turns of a right solution, for the preflight (must score 1) and for supervised warm-up. */
   reference?(task: Task): readonly Message[];
+  /** Files that its tasks come from: what they held is a part of a run, and a run that is resumed needs the same. */
+  readonly inputs?: readonly string[];
 }

@@ -1,9 +1,38 @@
-/** What every environment must satisfy; called from the test file of each environment. */
+/** What every environment must satisfy; `envConformance` is called from the test file of each environment that answers questions. */
 import { describe, expect, test } from "vitest";
+import { isTruncated } from "../../src/loop/batch/rows.ts";
+import { checkEnv, type CheckEnvOptions } from "../../src/loop/rollout/check-env.ts";
+import { playEpisode } from "../../src/loop/rollout/episode.ts";
 import { playScripted } from "../../src/loop/rollout/scripted.ts";
 import type { Env, Message, Split, Task } from "../../src/types.ts";
+import { scriptedPolicy } from "../fakes/scripted-policy.ts";
 
 const SPLITS: readonly Split[] = ["train", "test"];
+
+/** `checkEnv`, and episodes that a limit cuts. */
+export function envChecks(name: string, make: () => Env | Promise<Env>, options: CheckEnvOptions = {}): void {
+  test(`${name} passes every check`, { timeout: 120_000 }, async () => {
+    const checks = await checkEnv(make, options);
+    expect(checks.filter(({ ok }) => !ok)).toEqual([]);
+    expect(checks.length).toBe(8);
+  });
+
+  test(`${name}: a cut episode is truncated and not terminal`, { timeout: 60_000 }, async () => {
+    const env = await make();
+    const task = env.tasks("train").at(0);
+    const address = { seed: 0, stage: "test", step: 0, sample: 0, repeat: 0 };
+    const limits = { temperature: 1, maxTokens: 8, maxTurns: 1, deadlineSeconds: 30, address };
+    const cut = await playEpisode(env, task, {
+      ...limits,
+      policy: scriptedPolicy(() => ({ ids: [20, 21, 22], finish: { type: "length" } }), { contextLength: 16_384 }),
+    });
+    expect([cut.end, isTruncated(cut)]).toEqual([{ type: "length" }, true]);
+    expect(await env.reward(cut)).not.toMatchObject({ score: 1 });
+    const babble = scriptedPolicy(() => "<tool_call>\nno\n</tool_call>", { contextLength: 16_384 });
+    const wordy = await playEpisode(env, task, { ...limits, policy: babble });
+    expect(isTruncated(wordy)).toBe(wordy.end.type === "turnLimit");
+  });
+}
 
 export interface EnvConformance {
   readonly make: () => Env;
@@ -27,6 +56,8 @@ export function envConformance(name: string, { make, skeletons, entities, tasksP
   };
 
   describe(`environment ${name}`, () => {
+    envChecks(name, make);
+
     test.each(SPLITS)("the reference scores 1 on %s tasks and ends the episode", async (split) => {
       for (const task of tasksOf(split)) {
         const played = await playScripted(env, task, env.reference!(task));

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { calculate } from "../../src/env/desk/arithmetic.ts";
 import { desk, questionOf } from "../../src/env/desk.ts";
 import { playScripted, type ScriptedTurn } from "../../src/loop/rollout/scripted.ts";
-import { openEnv } from "../../src/env/index.ts";
+import { environmentNames, openEnv } from "../../src/env/index.ts";
 import type { Env, JsonObject, Message, Task } from "../../src/types.ts";
 import { envConformance } from "../conformance/env.ts";
 
@@ -123,14 +123,17 @@ test("what the model is told when a look-up fails", async () => {
   expect(await replies(sum("7 x 12"))).toEqual(['error: expected an operator or the end at position 3, got "x 12"']);
 });
 
-test("kinds of questions can be chosen; the rest are refused by name", () => {
+test("kinds of questions can be chosen; the rest are refused by name", async () => {
   const kindsOf = (env: Env): unknown[] => Array.from({ length: 40 }, (_, i) => env.tasks("train").at(i).data["kind"]);
   expect(new Set(kindsOf(desk({ kinds: ["calculator"] })))).toEqual(new Set(["calculator"]));
-  expect(new Set(kindsOf(openEnv({ name: "desk", kinds: ["lookup", "none"] })))).toEqual(new Set(["lookup", "none"]));
+  expect(new Set(kindsOf(await openEnv({ name: "desk", kinds: ["lookup", "none"] })))).toEqual(new Set(["lookup", "none"]));
   expect(new Set(kindsOf(desk())).size).toBe(4);
   const want = 'a list of "calculator", "lookup", "chain", "none", each at most once';
   expect(() => desk({ kinds: [] })).toThrow(`env.kinds: expected ${want}, got []`);
-  expect(() => openEnv({ name: "dsk" })).toThrow("env.name: expected one of desk, lock, sums, got dsk (did you mean desk?)");
-  expect(() => openEnv({ name: "desk", knds: [] })).toThrow("env (desk): expected options seed, kinds, got knds (did you mean kinds?)");
-  expect(() => openEnv({ name: "desk", kinds: ["sum"] })).toThrow("env.kinds: expected a list");
+  const known = environmentNames.join(", ");
+  await expect(openEnv({ name: "dsk" })).rejects.toThrow(`env.name: expected one of ${known}, got dsk (did you mean desk?)`);
+  await expect(openEnv({ name: "desk", knds: [] })).rejects.toThrow(
+    "env (desk): expected options seed, kinds, got knds (did you mean kinds?)",
+  );
+  await expect(openEnv({ name: "desk", kinds: ["sum"] })).rejects.toThrow("env.kinds: expected a list");
 });

@@ -102,12 +102,12 @@ test.each<[object, string]>([
   [{ tries: "4" }, 'env.tries: expected an integer from 0 to 24, got "4"'],
   [{ hint: "all" }, 'env.hint: expected "answer" or "sign" or "number", got "all"'],
   [{ dials: 3 }, "env (lock): expected options seed, steps, choices, tries, hint, got dials"],
-])("options that are none are refused: %j", (options, message) => {
-  expect(() => openEnv({ name: "lock", ...options })).toThrow(new ConfigError(message));
+])("options that are none are refused: %j", async (options, message) => {
+  await expect(openEnv({ name: "lock", ...options })).rejects.toThrow(new ConfigError(message));
 });
 
-test("a configuration names it", () => {
-  const task: Task = openEnv({ name: "lock", steps: 3, choices: 4, tries: 0, hint: "sign", seed: 2 }).tasks("test").at(0);
+test("a configuration names it", async () => {
+  const task: Task = (await openEnv({ name: "lock", steps: 3, choices: 4, tries: 0, hint: "sign", seed: 2 })).tasks("test").at(0);
   expect(task.prompt[0]!.content).toMatch(/^Lock 1\. Say 1 or 2 or 3 or 4\.\n1 [A-H] 0$/);
   expect(lockOf(task)).toMatchObject({ choices: 4, tries: 0 });
 });

@@ -28,6 +28,7 @@ function changed(path: string, value: Json): Json {
     "algo.scale": "none",
     "optim.schedule": "cosine",
     "rollout.pace": "lockstep",
+    "rollout.compaction": "rule-summary",
     "train.onCollapse": "stop",
   };
   if (path in words) return words[path] ?? null;
@@ -101,10 +102,10 @@ test("the default learning rate follows the method and the adapter", () => {
 test("each key, changed, changes the hash", () => {
   // With every part on that another key depends on; KL-Cov excludes Clip-Cov, so it is tried by itself.
   const parts = { klCoef: 0.1, entropyCoef: 0.1, clipCovFraction: 0.1, correction: "token-truncate", dualClip: 3 };
-  const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts } });
+  const config = parseTrainConfig({ ...least, algo: { name: "grpo", ...parts }, rollout: { compaction: "last-turns" } });
   const fixed = ["model.adapter", "algo.name", "algo.klCovCoef", "train.evalRows"];
   const paths = leaves(configJson(config)).filter((path) => !fixed.includes(path));
-  expect(paths.length).toBe(51);
+  expect(paths.length).toBe(54);
   const hashes = paths.map((path) => planHash(parseTrainConfig(edited(config, path))));
   hashes.push(
     planHash(parseTrainConfig({ ...least, model: { path: "models/tiny", adapter: "full" } })),

@@ -4,9 +4,10 @@
  */
 import { setMaxListeners } from "node:events";
 import { EnvError, FlywheelError, PolicyError, expected, messageOf } from "../../errors.ts";
-import { rng } from "../../random.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
-import type { Engine, Env, Episode, EpisodeEnd, Message, SampledSpan, Span, Task, Trajectory, Turn } from "../../types.ts";
+import type { Engine, Env, Episode, EpisodeEnd, Task, Trajectory } from "../../types.ts";
+import type { CompactionOptions } from "./compaction.ts";
+import { Play, untilAborted } from "./play.ts";
 
 /** Who samples. */
 export interface Policy {
@@ -24,7 +25,7 @@ interface EpisodeAddress {
   readonly repeat: number;
 }
 
-interface EpisodeOptions {
+export interface EpisodeOptions extends CompactionOptions {
   readonly temperature: number;
   /** Tokens of one turn. */
   readonly maxTokens: number;
@@ -64,6 +65,10 @@ export async function playEpisode(
   );
   const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
   setMaxListeners(0, signal);
+  const { compaction = "none" } = options;
+  if (options.from !== undefined && compaction !== "none") {
+    throw new EnvError(expected(`task ${task.id}: an episode that goes on from a prefix`, "no compaction", compaction));
+  }
   const play = new Play(env, task, policy);
   let end: EpisodeEnd;
   let measures: Readonly<Record<string, number>> = {};
@@ -86,7 +91,8 @@ export async function playEpisode(
   const { address } = options;
   const again = address.repeat === 0 ? "" : `+${address.repeat}`;
   const id = `${address.stage}-${address.step}/${task.id}${again}/${address.sample}`;
-  const { rows, turns, messages, newRows } = play;
+  const { rows, turns, messages, newRows, compactions } = play;
+  const shortened = compaction === "none" ? {} : { compactions };
   return {
     id,
     task,
@@ -95,141 +101,9 @@ export async function playEpisode(
     messages,
     end,
     rows: rows.map((spans) => ({ spans })),
-    measures: { ...measures, newRows, sampledTokens: play.sampledTokens },
+    measures: { ...measures, ...shortened, newRows, sampledTokens: play.sampledTokens },
     seconds: (performance.now() - started) / 1000,
   };
-}
-
-/** The state of an episode in play. */
-class Play {
-  readonly rows: Span[][] = [[]];
-  readonly turns: Turn[] = [];
-  readonly messages: Message[];
-  /** Turns at which the template could not extend the row. */
-  newRows = 0;
-  sampledTokens = 0;
-  readonly #env: Env;
-  readonly #task: Task;
-  readonly #policy: Policy;
-  /** Ids of the row in play. */
-  #ids: number[] = [];
-
-  constructor(env: Env, task: Task, policy: Policy) {
-    this.#env = env;
-    this.#task = task;
-    this.#policy = policy;
-    this.messages = [...task.prompt];
-  }
-
-  async run(episode: Episode, options: EpisodeOptions, signal: AbortSignal): Promise<EpisodeEnd> {
-    const { renderer } = this.#policy;
-    const tools = this.#env.tools.map(({ spec }) => spec);
-    let { ids, state } = renderer.start(this.#task.prompt, tools);
-    this.#context(ids);
-    for (let index = 0; ; index++) {
-      const room = this.#policy.engine.info.contextLength - this.#ids.length;
-      if (room < 1) return index === 0 ? overlong(this.#task, this.#ids.length, this.#policy) : { type: "length" };
-      const played = playedTurn(options.from, index);
-      const span = played?.span ?? (await this.#sample(index, Math.min(room, options.maxTokens), { options, signal }));
-      this.rows.at(-1)!.push(span);
-      this.#ids.push(...span.ids);
-      const { message, parse } = renderer.parseTurn(span.ids, span.finish, tools);
-      const turn: Turn = { row: this.rows.length - 1, span: this.rows.at(-1)!.length - 1, message, parse, replies: [] };
-      this.messages.push(message);
-      const cut = cutShort(span);
-      if (cut !== undefined) {
-        this.turns.push(turn);
-        return cut;
-      }
-      const step = await untilAborted(Promise.resolve(episode.step(turn, signal)), signal);
-      if (played !== undefined) checkReplay(this.#task, step.messages, played.replies);
-      this.turns.push({ ...turn, replies: step.messages, ...(step.reward === undefined ? {} : { reward: step.reward }) });
-      this.messages.push(...step.messages);
-      if (step.done) return { type: "done" };
-      if (step.limit !== undefined) return { type: step.limit };
-      if (index + 1 >= options.maxTurns) return { type: "turnLimit" };
-      const extension = renderer.extend(state, { ids: span.ids, message, finish: span.finish }, step.messages);
-      if (extension.kind === "new-row") {
-        this.rows.push([]);
-        this.#ids = [];
-        this.newRows++;
-      }
-      ({ ids, state } = extension);
-      this.#context(ids);
-    }
-  }
-
-  #context(ids: readonly number[]): void {
-    this.#ids.push(...ids);
-    this.rows.at(-1)!.push({ kind: "context", ids });
-  }
-
-  async #sample(
-    turn: number,
-    maxTokens: number,
-    { options, signal }: { options: EpisodeOptions; signal: AbortSignal },
-  ): Promise<SampledSpan> {
-    const { address, temperature, from } = options;
-    const begun = from !== undefined && turn === from.turns && (from.tokens ?? 0) > 0 ? spanOf(from.trajectory, turn) : undefined;
-    const kept = { ids: begun?.ids.slice(0, from?.tokens) ?? [], logprobs: begun?.logprobs.slice(0, from?.tokens) ?? [] };
-    const [span] = await this.#policy.engine.sample({
-      prompt: [...this.#ids, ...kept.ids],
-      count: 1,
-      maxTokens: Math.max(1, maxTokens - kept.ids.length),
-      temperature,
-      stopIds: this.#policy.renderer.stopIds,
-      keys: [rng(address.seed, address.stage, address.step, this.#task.id, address.repeat, address.sample, turn)],
-      signal,
-    });
-    this.sampledTokens += span!.ids.length;
-    return { ...span!, ids: [...kept.ids, ...span!.ids], logprobs: [...kept.logprobs, ...span!.logprobs] };
-  }
-}
-
-function spanOf({ id, turns, rows }: Trajectory, index: number): SampledSpan {
-  const turn = turns[index];
-  const span = turn === undefined ? undefined : rows[turn.row]?.spans[turn.span];
-  if (span?.kind === "sampled") return span;
-  throw new PolicyError(expected(`trajectory ${id}`, `a sampled turn ${index + 1} to go on from`, `${turns.length} turns`));
-}
-
-/** A turn of the prefix, as it was played. */
-function playedTurn(from: EpisodePrefix | undefined, index: number): { span: SampledSpan; replies: readonly Message[] } | undefined {
-  if (from === undefined || index >= from.turns) return undefined;
-  return { span: spanOf(from.trajectory, index), replies: from.trajectory.turns[index]!.replies };
-}
-
-/** Times and numbers drawn by a tool make another episode of it, which the kept tokens do not belong to. */
-function checkReplay({ id }: Task, now: readonly Message[], before: readonly Message[]): void {
-  const text = (messages: readonly Message[]): string => JSON.stringify(messages.map(({ role, content }) => [role, content]));
-  if (text(now) === text(before)) return;
-  const remedy = "only an environment that answers the same again can go on from a prefix";
-  throw new EnvError(expected(`task ${id}: replay of a turn`, text(before), text(now), remedy));
-}
-
-/** A turn that did not end by itself ends the episode: what was cut is never run as a call. */
-function cutShort({ finish }: SampledSpan): EpisodeEnd | undefined {
-  switch (finish.type) {
-    case "eos":
-    case "stopString":
-      return undefined;
-    case "length":
-    case "timeout":
-      return { type: finish.type };
-    case "error":
-      return { type: "error", boundary: "policy", message: finish.message };
-  }
-}
-
-function overlong(task: Task, length: number, { engine }: Policy): never {
-  throw new PolicyError(
-    expected(
-      `task ${task.id}`,
-      `a prompt below ${engine.info.contextLength} tokens (the model's context)`,
-      String(length),
-      "leave the task out or shorten it",
-    ),
-  );
 }
 
 async function close(episode: Episode, milliseconds: number): Promise<void> {
@@ -239,20 +113,5 @@ async function close(episode: Episode, milliseconds: number): Promise<void> {
     await untilAborted(Promise.resolve(episode[Symbol.asyncDispose]()), late.signal);
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** The promise, or a rejection as soon as the signal fires; a late result is dropped. */
-async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  let stop: () => void = () => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason as Error);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", stop);
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Plays assistant messages that were written beforehand through an environment: for the preflight (the reference must score 1),
- * for supervised dialogues and for tests. No policy and no tokens, so the turns point at no row.
+ * Plays assistant messages that were written beforehand, or that a function says, through an environment: for the preflight (the
+ * reference must score 1), for supervised dialogues, for people and for tests. No policy and no tokens, so the turns point at no row.
  */
 import { messageOf } from "../../errors.ts";
-import type { Env, Message, Task, Turn, Verdict } from "../../types.ts";
+import type { Env, EnvStep, Message, Task, Turn, Verdict } from "../../types.ts";
 
-interface PlayedEpisode {
+export interface PlayedEpisode {
   /** Prompt, assistant turns and replies, in order. */
   readonly messages: readonly Message[];
   readonly turns: readonly Turn[];
@@ -19,24 +19,58 @@ export interface ScriptedTurn {
   readonly parse: Turn["parse"];
 }
 
+/** Says the next turn from what the speaker sees; undefined stops. */
+export type Speaker = (
+  seen: readonly Message[],
+  turn: { readonly index: number; readonly agent?: string },
+) => Message | ScriptedTurn | undefined | Promise<Message | ScriptedTurn | undefined>;
+
 /** Plays until the environment says done or the script ends, then grades. A turn without `parse` is read from its message. */
-export async function playScripted(env: Env, task: Task, script: readonly (Message | ScriptedTurn)[]): Promise<PlayedEpisode> {
+export async function playScripted(
+  env: Env,
+  task: Task,
+  script: readonly (Message | ScriptedTurn)[] | Speaker,
+  { onStep }: { readonly onStep?: (step: EnvStep) => void } = {},
+): Promise<PlayedEpisode> {
+  const say: Speaker = typeof script === "function" ? script : (_seen, { index }) => script[index];
   await using episode = env.start(task);
   const messages: Message[] = [...task.prompt];
+  let seen: readonly Message[] = task.prompt;
+  let speaker: { readonly agent?: string; readonly trained?: boolean } = env.agent === undefined ? {} : { agent: env.agent };
   const turns: Turn[] = [];
   const { signal } = new AbortController();
   let done = false;
-  for (const entry of script) {
-    if (done) break;
-    const turn: Turn = { row: -1, span: -1, ...read(entry), replies: [] };
+  for (let index = 0; !done; index++) {
+    const { agent, trained = true } = speaker;
+    const by = agent === undefined ? {} : { agent };
+    const entry = await say(seen, { index, ...by });
+    if (entry === undefined) break;
+    const turn: Turn = { row: -1, span: -1, ...read(entry), replies: [], ...by };
     const step = await episode.step(turn, signal);
-    turns.push({ ...turn, replies: step.messages });
+    addTurn(turns, { turn, step, trained });
     messages.push(turn.message, ...step.messages);
+    seen = step.next?.prompt ?? [...seen, turn.message, ...step.messages];
+    speaker = step.next ?? speaker;
     done = step.done;
+    onStep?.(step);
     if (step.limit !== undefined) break;
   }
   const measures = episode.measures();
   return { messages, turns, done, verdict: await graded(env, { task, messages, turns }), measures };
+}
+
+interface TurnTaken {
+  readonly turn: Turn;
+  readonly step: EnvStep;
+  readonly trained: boolean;
+}
+
+/** Records a turn with its replies; one of an agent that is not trained is a reply to the turn before it. */
+export function addTurn(turns: Turn[], { turn, step, trained }: TurnTaken): void {
+  const reward = step.reward === undefined ? {} : { reward: step.reward };
+  if (trained) return void turns.push({ ...turn, replies: step.messages, ...reward });
+  const before = turns.pop();
+  if (before !== undefined) turns.push({ ...before, replies: [...before.replies, turn.message, ...step.messages], ...reward });
 }
 
 /** A grader that throws has not graded. */

@@ -1,9 +1,9 @@
 /**
- * The environment that most are made of: messages in, tool calls run, an answer ends the episode. An episode holds its own state;
- * nothing is shared between two of them, so any number may run at once.
+ * The environment that most are made of: messages in, tool calls run, an answer ends the episode or is answered. An episode holds its
+ * own state; nothing is shared between two of them, so any number may run at once.
  */
 import { EnvError, expected } from "../../errors.ts";
-import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, Turn } from "../../types.ts";
+import type { Env, EnvStep, Episode, Message, Reward, Split, Task, TaskSource, Tool, ToolCall, ToolContext, Turn } from "../../types.ts";
 import { toolUse, type ToolExpectation } from "../../tool-use.ts";
 import { checkBudget, openBudget, type BudgetLimits, type ToolBudget } from "./tool-budget.ts";
 import { limitsOf, runToolCalls, toolMessage, type CallLimits, type CallRecord } from "./tools.ts";
@@ -17,6 +17,12 @@ export interface EpisodeView {
   readonly malformed: number;
   /** Text of the answer that ended the episode; null if it ended otherwise. */
   readonly answer: string | null;
+  readonly state: ReadonlyMap<string, unknown>;
+}
+
+/** What an answer is answered from: the state is the one that tools have, and `turns` are those before this one. */
+export interface AnswerContext extends ToolContext {
+  readonly turns: readonly Turn[];
 }
 
 export interface EnvDefinition {
@@ -26,6 +32,13 @@ export interface EnvDefinition {
   readonly tools?: readonly Tool[];
   readonly reward: Reward;
   readonly reference?: (task: Task) => readonly Message[];
+  /** Answers a turn that calls no tool: a user, a game. Left out, such a turn ends the episode. */
+  readonly respond?: (answer: string, context: AnswerContext) => EnvStep | Promise<EnvStep>;
+  /** Asked when the calls of a turn were run; true ends the episode, as a tool named "submit" would. */
+  readonly over?: (state: ReadonlyMap<string, unknown>, task: Task) => boolean;
+  /** Who speaks first, where `respond` hands over to other agents. */
+  readonly agent?: string;
+  readonly inputs?: Env["inputs"];
   /**
    * Assistant turns of an episode: a rule of the task, so reaching it ends the episode as done and without an answer. The calls of the
    * last turn are answered "not run", because nobody would see their results.
@@ -47,7 +60,7 @@ const OUT_OF_TURNS = "error: not run: no turns are left";
 
 /** Makes an environment. Throws `EnvError` for two tools of one name, `maxTurns` below 1, or (later) a split that does not exist. */
 export function defineEnv(definition: EnvDefinition): Env {
-  const { name, tasks, tools = [], reward, reference, maxTurns = 8 } = definition;
+  const { name, tasks, tools = [], reward, reference, agent, inputs, maxTurns = 8 } = definition;
   const limits = limitsOf(definition.limits ?? {});
   checkBudget(definition.limits ?? {});
   if (!(maxTurns >= 1)) throw new EnvError(expected(`environment ${name}: maxTurns`, "at least 1", String(maxTurns)));
@@ -67,6 +80,8 @@ export function defineEnv(definition: EnvDefinition): Env {
     },
     start: (task) => startEpisode(task, { definition, limits, maxTurns }),
     ...(reference === undefined ? {} : { reference }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(inputs === undefined ? {} : { inputs }),
   };
 }
 
@@ -87,7 +102,11 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
   const respond = async (turn: Turn, signal: AbortSignal): Promise<EnvStep> => {
     const last = turns.length + 1 >= maxTurns;
     switch (turn.parse) {
-      case "answer":
+      case "answer": {
+        if (definition.respond === undefined) return { messages: [], done: true };
+        const step = await definition.respond(turn.message.content, { signal, task, state, turns });
+        return last ? { ...step, done: true } : step;
+      }
       case "truncated":
         // What kind of end it was is the rollout's to say, from the finish reason; here there is nothing left to answer.
         return { messages: [], done: true };
@@ -100,7 +119,8 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
         const refusal = last ? OUT_OF_TURNS : spent;
         const ran = refusal === null ? await runToolCalls(definition.tools ?? [], wanted, scope) : notRun(wanted, refusal);
         calls.push(...ran.records);
-        return { messages: ran.messages, done: last, ...(last || spent === null ? {} : { limit: "toolBudget" }) };
+        const over = last || (definition.over?.(state, task) ?? false);
+        return { messages: ran.messages, done: over, ...(over || spent === null ? {} : { limit: "toolBudget" }) };
       }
     }
   };
@@ -120,8 +140,8 @@ function startEpisode(task: Task, { definition, limits, maxTurns }: EpisodeOptio
       const final = turns.at(-1);
       const answer = final?.parse === "answer" ? final.message.content : null;
       const malformed = turns.filter((turn) => turn.parse === "malformedToolCall").length;
-      const own = definition.measures?.({ task, turns, calls, malformed, answer }) ?? {};
-      const tooled = definition.tools?.length ? useOfTools(definition, { task, turns, calls, malformed, answer }, budget) : {};
+      const own = definition.measures?.({ task, turns, calls, malformed, answer, state }) ?? {};
+      const tooled = definition.tools?.length ? useOfTools(definition, { task, turns, calls, malformed, answer, state }, budget) : {};
       return checked(definition.name, { ...countCalls(turns, calls, malformed), ...tooled, ...own });
     },
     async [Symbol.asyncDispose]() {

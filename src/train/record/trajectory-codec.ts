@@ -48,6 +48,7 @@ const turn = z.strictObject({
   message,
   parse: z.enum(["answer", "toolCalls", "malformedToolCall", "truncated"]),
   replies: z.array(message),
+  agent: z.string().exactOptional(),
   reward: z.number().exactOptional(),
 });
 const end = z.discriminatedUnion("type", [

@@ -15,7 +15,7 @@ function runFolder(config: object): string {
 test("a run is measured on its own environment, with its own limits", async () => {
   const env = { name: "sums", digits: [1, 1] };
   const folder = runFolder({ env, rollout: { maxTokens: 24, maxTurns: 2 } });
-  expect(await runSettings(folder, { cwd: "/" })).toEqual({ env, maxTokens: 24, maxTurns: 2 });
+  expect(await runSettings(folder, { cwd: "/" })).toMatchObject({ env, maxTokens: 24, maxTurns: 2 });
   expect(await runSettings("models/desk-1m", { cwd: process.cwd() })).toBeNull();
 });
 

@@ -49,7 +49,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
     const remedy = "its environment came from a program: name one with --env, or call evaluate() there";
     throw new ConfigError(expected(`run ${source}`, "a configuration that names its environment", "none", remedy));
   }
-  const env = openEnv(named);
+  const env = await openEnv(named);
   const split = env.tasks("test");
   if (given.tasks < 1 || given.tasks > split.size) throw new ConfigError(expected("--tasks", `1 to ${split.size}`, String(given.tasks)));
   if (given.samples > 1 && given.temperature === 0)
@@ -62,6 +62,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
   try {
     const result = await evaluate(env, tasks, {
       ...given,
+      ...own?.compaction,
       maxTokens,
       maxTurns: given.maxTurns ?? own?.maxTurns ?? 8,
       policy,

@@ -1,9 +1,7 @@
-/** What `flywheel verify` grades: rows of a JSONL or CSV file, or the recorded rollouts of a run folder. */
+/** What `flywheel verify` grades: rows of a file, or the recorded rollouts of a run folder. */
 import { extname } from "node:path";
-import { z } from "zod";
-import { dataLines, readDataFile } from "../../../data-file.ts";
-import { ConfigError, RunError, expected, messageOf } from "../../../errors.ts";
-import { parseJsonStrict } from "../../../json.ts";
+import { ConfigError, RunError, expected } from "../../../errors.ts";
+import { isTable, tableRows } from "../../../loop/prompt/dataset/rows.ts";
 import { finalAnswer } from "../../../loop/reward/final-answer.ts";
 import { readRun, readTrajectories, trajectorySteps, type TrajectoryKind } from "../../../train/record/read-run.ts";
 import { isRunFolder } from "../../../train/trained.ts";
@@ -30,13 +28,14 @@ interface RowOptions {
 export async function readRows(path: string, options: RowOptions): Promise<readonly VerifyRow[]> {
   if (await isRunFolder(path)) return runRows(path, options);
   const ending = extname(path).toLowerCase();
-  if (ending !== ".csv" && ending !== ".jsonl" && ending !== ".ndjson") {
-    throw new ConfigError(expected(`verify ${path}`, "a .jsonl or .csv file, or a run folder", ending === "" ? "no ending" : ending));
+  if (!isTable(path)) {
+    const want = "a .jsonl, .csv or .parquet file, or a run folder";
+    throw new ConfigError(expected(`verify ${path}`, want, ending === "" ? "no ending" : ending));
   }
-  const lines = [...dataLines(readDataFile(path, "verify"), path)];
-  const records = ending === ".csv" ? csvRecords(lines.map(({ text }) => text).join("\n"), path) : jsonRecords(lines);
-  if (records.length === 0) throw new ConfigError(expected(`verify ${path}`, "at least one row", "none"));
-  return records.map((record, i) => fileRow(record, `${path} row ${i + 1}`, { ...options, position: i + 1 }));
+  const rows: VerifyRow[] = [];
+  for await (const { row, where, number } of tableRows(path)) rows.push(fileRow(row, where, { ...options, position: number }));
+  if (rows.length === 0) throw new ConfigError(expected(`verify ${path}`, "at least one row", "none"));
+  return rows;
 }
 
 function fileRow(record: JsonObject, where: string, options: RowOptions & { readonly position: number }): VerifyRow {
@@ -56,61 +55,6 @@ function fileRow(record: JsonObject, where: string, options: RowOptions & { read
     answer: typeof given === "string" ? given : JSON.stringify(given),
     reason: "",
   };
-}
-
-/** A number that a double would change is kept as its text, so that it is graded as it was written. */
-function jsonRecords(lines: readonly { readonly text: string; readonly where: string }[]): JsonObject[] {
-  return lines.flatMap(({ text, where }) => {
-    if (text.trim() === "") return [];
-    let value: Json;
-    try {
-      value = parseJsonStrict(text);
-    } catch (cause) {
-      throw new ConfigError(expected(where, "a JSON object", messageOf(cause)));
-    }
-    const object = z.record(z.string(), z.json()).safeParse(value);
-    if (!object.success) throw new ConfigError(expected(where, "a JSON object", JSON.stringify(value).slice(0, 40)));
-    return [object.data];
-  });
-}
-
-/** RFC 4180: quoted cells may hold commas, quotes (doubled) and ends of line. The first record names the columns. */
-export function csvRecords(text: string, path: string): JsonObject[] {
-  const rows: string[][] = [];
-  let row: string[] = [];
-  let cell = "";
-  let at = text.startsWith("\ufeff") ? 1 : 0;
-  const endRow = (): void => {
-    row.push(cell);
-    if (row.length > 1 || row[0] !== "") rows.push(row);
-    [row, cell] = [[], ""];
-  };
-  while (at < text.length) {
-    const character = text[at++]!;
-    if (character === '"' && cell === "") {
-      for (;;) {
-        const close = text.indexOf('"', at);
-        if (close < 0) throw new ConfigError(expected(`${path} row ${rows.length + 1}`, "a closing quote", "the end of the file"));
-        cell += text.slice(at, close);
-        at = close + 1;
-        if (text[at] !== '"') break;
-        cell += '"';
-        at++;
-      }
-    } else if (character === ",") {
-      row.push(cell);
-      cell = "";
-    } else if (character === "\n") endRow();
-    else if (character !== "\r") cell += character;
-  }
-  endRow();
-  const [names = [], ...records] = rows;
-  return records.map((cells, i) => {
-    if (cells.length !== names.length) {
-      throw new ConfigError(expected(`${path} row ${i + 1}`, `${names.length} cells`, String(cells.length)));
-    }
-    return Object.fromEntries(cells.map((value, column) => [names[column]!.trim(), value]));
-  });
 }
 
 async function runRows(folder: string, { gold = "answer", step, eval: held }: RowOptions): Promise<readonly VerifyRow[]> {
