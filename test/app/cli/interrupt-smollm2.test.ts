@@ -42,7 +42,7 @@ test.skipIf(!hasSmolLM2)("each time it ends within two seconds with exit code 13
   const preload = pathToFileURL(teller(cwd)).href;
 
   /** Runs the command and interrupts it `later` ms after `begun` says so; resolves with exit code and milliseconds to the end. */
-  async function run(more: readonly string[], begun?: (told: string) => boolean, later = 0): Promise<{ code: number; took: number; told: string }> {
+  async function run(more: readonly string[], begun?: (told: string) => boolean, later = 0) {
     const args = ["--import", preload, join(source!, "app/cli/main.js"), "train", config, "--runs", join(cwd, "runs"), ...more];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
     let told = "";
@@ -66,7 +66,6 @@ test.skipIf(!hasSmolLM2)("each time it ends within two seconds with exit code 13
   };
   for (const [phase, begun] of Object.entries(phases)) {
     const { code, took, told } = await run(phase === "opening" ? [] : ["--resume"], begun, phase === "training" ? 0 : 300);
-    console.log(phase, Math.round(took), "ms", JSON.stringify(told.slice(-200)));
     expect(code, told).toBe(130);
     expect(took, told).toBeLessThan(2000);
     expect(told).toMatch(/stopped (after step 0; go on with|at once; what was committed is kept)/);
