@@ -32,7 +32,8 @@ export async function inputsOf(
   { env, extra = {}, signal }: { env?: Env | undefined; extra?: ExtraInputs | undefined; signal?: AbortSignal | undefined },
 ): Promise<Record<string, string>> {
   const place = existsSync(model.path) ? model.path : cacheFolder(defaultCacheDir(), model.path, "main");
-  const inputs: Record<string, string> = { [`model ${model.path}`]: await contentHash(place, { names: /\.(safetensors|gguf|json|jinja)$/, signal }) };
+  const ofModel = await contentHash(place, { names: /\.(safetensors|gguf|json|jinja)$/, signal });
+  const inputs: Record<string, string> = { [`model ${model.path}`]: ofModel };
   for (const path of [...(data === undefined ? [] : [data]), ...(extra.files ?? [])]) inputs[path] = await contentHash(path, { signal });
   if (extra.settings !== undefined) inputs["settings of attached models"] = fingerprint(extra.settings);
   if (env !== undefined) inputs[`environment ${env.name}`] = environmentHash(env, train.evalEvery > 0);

@@ -64,11 +64,12 @@ export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
   const rewardModel = join(judged.folder, "reward-model");
   for (const line of await memoryLines(model, options.adapter?.rank ?? 16)) observer?.onNote?.(line);
   const { env, ...given } = policy;
+  const inputs = { files: [rewardModel], settings: { caution } };
   const trained = await runStage("policy", {
     ...options,
     model,
     input: { algo: { name: "ppo", cutEpisodes: "score" }, ...given },
-    more: { env, inputs: { files: [rewardModel], settings: { caution } }, attach: (opened) => attachReward(opened, { rewardModel, caution }) },
+    more: { env, inputs, attach: (opened) => attachReward(opened, { rewardModel, caution }) },
   });
   return { model, ...(tuned === undefined ? {} : { sft: tuned }), reward: { ...judged, rewardModel }, policy: trained };
 }
