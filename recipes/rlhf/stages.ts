@@ -85,6 +85,7 @@ export async function single(
   const run = { ...policy, rollout: rolloutOf(place, policy) };
   return trained(place, { name, model: { path: model, ...adapter }, algo: ppo(place, kl), ...run }, {
     env: helpful,
+    inputs: { files: [rewardModel] },
     attach: async ({ engine, renderer }) => {
       const members = (await loadRewardModel(engine, rewardModel)).members.slice(0, 1);
       return { reward: modelReward({ engine, renderer, members, normalise: true }), criticFrom: members[0]!.adapter };
@@ -103,7 +104,7 @@ export async function direct(place: Place, { model, pairs }: Foundation, { name,
 export async function trained(
   place: Place,
   config: TrainConfigInput & { readonly name: string },
-  options: Pick<TrainOptions, "env" | "attach">,
+  options: Pick<TrainOptions, "env" | "attach" | "inputs">,
 ): Promise<string> {
   const { folder: runsFolder, observer, onRun } = place;
   onRun(config.name);

@@ -66,6 +66,7 @@ export async function verified(place: Place, size: VerifiedSize = usual): Promis
   } as const;
   const byVerifier = await trained(place, { ...grpo, name: "verified-by-verifier" }, {});
   const byModel = await trained(place, { ...grpo, name: "verified-by-model" }, {
+    inputs: { files: [rewardModel] },
     attach: async ({ engine, renderer }) => {
       const { members } = await loadRewardModel(engine, rewardModel);
       return { reward: modelReward({ engine, renderer, members, tools, normalise: true }) };

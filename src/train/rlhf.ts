@@ -64,18 +64,19 @@ export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
   const rewardModel = join(judged.folder, "reward-model");
   for (const line of await memoryLines(model, options.adapter?.rank ?? 16)) observer?.onNote?.(line);
   const { env, ...given } = policy;
+  const inputs = { files: [rewardModel], settings: { caution } };
   const trained = await runStage("policy", {
     ...options,
     model,
     input: { algo: { name: "ppo", cutEpisodes: "score" }, ...given },
-    more: { env, attach: (opened) => attachReward(opened, { rewardModel, caution }) },
+    more: { env, inputs, attach: (opened) => attachReward(opened, { rewardModel, caution }) },
   });
   return { model, ...(tuned === undefined ? {} : { sft: tuned }), reward: { ...judged, rewardModel }, policy: trained };
 }
 
 interface StageOptions extends Pick<RlhfOptions, "model" | "name" | "seed" | "adapter" | "runsFolder" | "signal" | "observer"> {
   readonly input: Stage & { readonly data?: string };
-  readonly more?: Pick<TrainOptions, "env" | "attach">;
+  readonly more?: Pick<TrainOptions, "env" | "attach" | "inputs">;
 }
 
 async function runStage(stage: StageName, { input, more, ...options }: StageOptions): Promise<TrainResult> {

@@ -14,9 +14,9 @@ import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
 import { attachModels, type AttachedModels } from "./attach.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
+import { inputsOf, type ExtraInputs } from "./inputs.ts";
 import { plan, planJson, type Plan, type PlanFacts } from "./plan.ts";
 import { preflight } from "./preflight.ts";
-import { sha256File } from "./record/files.ts";
 import { openRun, type Run } from "./record/run-folder.ts";
 import type { TrainObserver } from "./keep.ts";
 import { readExamples, type Example } from "./examples.ts";
@@ -36,6 +36,8 @@ export interface TrainOptions {
    * what they are used for.
    */
   readonly attach?: (policy: OpenedPolicy) => Promise<AttachedModels>;
+  /** What `attach`, `env` or `algorithm` read beside the configuration: a run is resumed only if all of it is as it was. */
+  readonly inputs?: ExtraInputs;
   readonly runsFolder?: string;
   readonly resume?: boolean;
   /** Told what happens; default `terminal()` where standard error is a terminal, else nothing. */
@@ -55,7 +57,7 @@ export interface TrainResult {
 /** Runs (or resumes) a training run. Throws one-line errors for whatever is wrong with what it was given. */
 export async function train(
   input: TrainConfigInput,
-  { env, algorithm: own, attach, runsFolder = "runs", resume = false, observer = usual(), signal }: TrainOptions = {},
+  { env, algorithm: own, attach, inputs: extra, runsFolder = "runs", resume = false, observer = usual(), signal }: TrainOptions = {},
 ): Promise<TrainResult> {
   const config = placed(parseTrainConfig(input, own === undefined ? {} : { algorithm: own }));
   const algorithm = own ?? openAlgorithm(config.algo);
@@ -66,8 +68,7 @@ export async function train(
   const abort = signal === undefined ? {} : { signal };
   const { facts, examples } = await checkedFacts(config, { env: environment, algorithm, graded, onRead: observer.onRead, ...abort });
   const made = plan(config, facts, algorithm);
-  const files = [...(environment?.inputs ?? []), ...(config.data === undefined ? [] : [config.data])];
-  const inputs = Object.fromEntries(await Promise.all(files.map(async (path) => [path, await sha256File(path, signal)] as const)));
+  const inputs = await inputsOf(config, { env: environment, extra, signal });
   await using run = await openRun({
     folder: join(runsFolder, config.name),
     config: configJson(config),

@@ -139,8 +139,8 @@ async function syncPath(path: string, flags: string): Promise<void> {
   }
 }
 
-export async function sha256File(path: string, signal?: AbortSignal): Promise<string> {
+export async function sha256File(path: string): Promise<string> {
   const hash = createHash("sha256");
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) hash.update(chunk as Buffer);
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
   return hash.digest("hex");
 }

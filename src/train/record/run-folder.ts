@@ -32,7 +32,7 @@ interface OpenRunOptions {
   readonly folder: string;
   readonly config: JsonObject;
   readonly plan: JsonObject;
-  /** Files that the run reads, by their path in the configuration, with the SHA-256 of what they hold. */
+  /** What the run reads beside its configuration (files by their path, its environment), each with a SHA-256 of what it holds. */
   readonly inputs?: Readonly<Record<string, string>>;
   readonly resume: boolean;
 }
@@ -46,7 +46,7 @@ export interface StepRecord {
 
 /**
  * Opens a new run, or (`resume`) continues one from its newest good checkpoint. Refuses a taken folder, another configuration
- * (naming the keys), input files that have changed (naming them) and a folder that a living process writes to. What is refused leaves
+ * (naming the keys), inputs that have changed (naming them) and a folder that a living process writes to. What is refused leaves
  * no folder behind that was not there.
  */
 export async function openRun(options: OpenRunOptions): Promise<Run> {
@@ -234,15 +234,15 @@ function stepsOf({ train }: JsonObject): number | undefined {
   return typeof steps === "number" ? steps : undefined;
 }
 
-/** A configuration names files; what they held when the run began is in inputs.json. */
+/** What the run read when it began is in inputs.json; all of it must be there again, as it was, and nothing else. */
 async function checkInputs(folder: string, inputs: Readonly<Record<string, string>>): Promise<void> {
   const stored = await readJsonObject(join(folder, "inputs.json"));
-  for (const [path, hash] of Object.entries(inputs)) {
-    const before = stored[path];
-    if (before === hash) continue;
-    const want = `${path} as it was when the run began (SHA-256 ${typeof before === "string" ? before.slice(0, 12) : "none"}…)`;
-    const got = `another content (${hash.slice(0, 12)}…)`;
-    throw new RunError(expected(`run folder ${folder}`, want, got, "restore the file, or use another name"));
+  for (const path of new Set([...Object.keys(stored), ...Object.keys(inputs)])) {
+    const [before, now] = [stored[path], inputs[path]];
+    if (before === now) continue;
+    const want = typeof before === "string" ? `${path} as it was when the run began (SHA-256 ${before.slice(0, 12)}…)` : `no input ${path}`;
+    const got = now === undefined ? "none" : `${before === undefined ? "one" : "another content"} (${now.slice(0, 12)}…)`;
+    throw new RunError(expected(`run folder ${folder}`, want, got, "restore it, or use another name"));
   }
 }
 

@@ -100,7 +100,14 @@ test("resume with an input file of another content names the file", async () => 
   await (await openRun({ folder, config, plan, inputs, resume: true })).close();
   await expect(openRun({ folder, config, plan, inputs: { ...inputs, "train.jsonl": "fedcba9876543210" }, resume: true })).rejects.toThrow(
     `run folder ${folder}: expected train.jsonl as it was when the run began (SHA-256 0123456789ab…), ` +
-      "got another content (fedcba987654…); restore the file, or use another name",
+      "got another content (fedcba987654…); restore it, or use another name",
+  );
+  const { "train.jsonl": one, ...less } = inputs;
+  await expect(openRun({ folder, config, plan, inputs: less, resume: true })).rejects.toThrow(
+    `expected train.jsonl as it was when the run began (SHA-256 ${one.slice(0, 12)}…), got none;`,
+  );
+  await expect(openRun({ folder, config, plan, inputs: { ...inputs, more: "eeee" }, resume: true })).rejects.toThrow(
+    "expected no input more, got one (eeee…);",
   );
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
