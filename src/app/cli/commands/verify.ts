@@ -32,7 +32,7 @@ export function registerVerify(program: Command, services: CliServices): void {
     .argument("[source]", ".jsonl or .csv file with a right and a given answer a row, or a run folder")
     .option("-V, --verifier <name>", "which verifier; --list shows them")
     .option("-o, --options <json>", "options of the verifier as a JSON object", "{}")
-    .option("-g, --gold <name>", "field, column or key of the task's data with the right answer (default: gold; of a run: answer); . is all of it")
+    .option("-g, --gold <name>", "field, column or key of the task's data with the right answer, . is all (default: gold, of a run answer)")
     .option("-a, --answer <name>", "field or column with the given answer", "answer")
     .option("--accept <score>", "the least score that is accepted", scoreOption, 1)
     .option("-s, --step <n>", "of a run: the training step (default: the last)", wholeOption)

@@ -116,7 +116,8 @@ export function csvRecords(text: string, path: string): JsonObject[] {
   });
 }
 
-async function runRows(folder: string, { whole, gold = whole === true ? "." : "answer", step, eval: held }: RowOptions): Promise<readonly VerifyRow[]> {
+async function runRows(folder: string, { whole, step, eval: held, ...options }: RowOptions): Promise<readonly VerifyRow[]> {
+  const { gold = whole === true ? "." : "answer" } = options;
   const { ledger } = await readRun(folder);
   const kind: TrajectoryKind = held === true ? "eval" : "step";
   const chosen = step ?? (await trajectorySteps(folder, kind)).filter((each) => each <= ledger.length).at(-1);
