@@ -52,7 +52,9 @@ export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agr
 export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";
 
 export * from "./algo/index.ts";
-export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
+export {
+  codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, toolShaping, turnRewards, weighted,
+} from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";

@@ -33,7 +33,7 @@ test("first: one step, told line by line because standard error is a terminal", 
   const write = stderr.write;
   let told = "";
   Object.defineProperty(stderr, "isTTY", { value: true, configurable: true });
-  stderr.write = ((text: string) => (told += text) !== "") as typeof stderr.write;
+  stderr.write = (text: string | Uint8Array) => (told += String(text)) !== "";
   try {
     expect((await first(1, await temporaryFolder())).steps).toBe(1);
   } finally {
