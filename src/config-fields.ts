@@ -144,7 +144,11 @@ export function problemOf(
     }
     case "too_big":
       return problem(`${issue.inclusive === false ? "less than" : "at most"} ${issue.maximum}`);
-    default:
+    case "custom":
+    case "invalid_element":
+    case "invalid_format":
+    case "invalid_key":
+    case "not_multiple_of":
       return problem(issue.message);
   }
 }

@@ -53,7 +53,7 @@ export { agreement, pairsFromGroups, type JudgedAnswer } from "./loop/reward/agr
 export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/reward-model.ts";
 
 export * from "./algo/index.ts";
-export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
+export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, turnRewards, weighted } from "./env/kit.ts";
 export { booking, checkEnv, house, mcpTools, openApiTools, openDataset, policyUser, review, searchTool, toolShaping } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 

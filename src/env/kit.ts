@@ -4,7 +4,7 @@ export { checkEnv, type CheckEnvOptions, type EnvCheck } from "../loop/rollout/c
 export { defineTool } from "../loop/rollout/tools.ts";
 export { dataset, tasksFrom, type DatasetOptions } from "../loop/prompt/dataset.ts";
 export { openDataset, type OpenDatasetOptions, type OpenedDataset } from "../loop/prompt/dataset/open.ts";
-export { gated, weighted } from "../loop/reward/compose.ts";
+export { gated, turnRewards, weighted } from "../loop/reward/compose.ts";
 export { exactText } from "../loop/reward/verifiers/exact-text.ts";
 export { number } from "../loop/reward/verifiers/number.ts";
 export { codeTool } from "./tools/code.ts";

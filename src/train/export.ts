@@ -75,7 +75,8 @@ function formatOf(path: string): "gguf" | "onnx" | undefined {
 async function refuseTarget(path: string, format: ExportFormat): Promise<void> {
   const isFile = format === "gguf" || format === "onnx";
   if (!isFile && /\.(gguf|onnx|safetensors|json|bin|pt)$/i.test(path)) {
-    const remedy = "the folder then holds model.safetensors, configuration and tokenizer";
+    const held = format === "peft" ? "the adapter and its configuration" : "model.safetensors, configuration and tokenizer";
+    const remedy = `the folder then holds ${held}`;
     throw new ConfigError(expected(`export as ${format}`, "the name of a folder", basename(path), remedy));
   }
   if (isFile && formatOf(path) !== format) {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { env as products, first } from "../../examples/first.ts";
 import { shop } from "../../examples/hello-env.ts";
 import { shorten } from "../../examples/loop.ts";
 import { ranked } from "../../examples/own-algorithm.ts";
@@ -10,6 +11,44 @@ import { playScripted } from "../../src/loop/rollout/scripted.ts";
 import { readRun, readTrajectories } from "../../src/train/record/read-run.ts";
 import { context, groupOf, memberOf, plainContext, QUESTION, trajectoryOf } from "../fakes/credit.ts";
 import { temporaryFolder, writeTinyModel } from "../fakes/model-folders.ts";
+
+test("first: the program of the README, and its questions differ", () => {
+  const readme = readFileSync("README.md", "utf8");
+  const lines = readFileSync("examples/first.ts", "utf8").split("\n");
+  const from = (start: string, end: string) => lines.slice(lines.indexOf(start) + 1, lines.indexOf(end, lines.indexOf(start))).join("\n");
+  expect(readme).toContain(from("function products(rest: 0 | 1) {", "}"));
+  expect(readme).toContain(from("export const env: Env = defineEnv({", "});"));
+  const questions = (split: "train" | "test"): string[] => {
+    const source = products.tasks(split);
+    return Array.from({ length: source.size }, (_, i) => source.at(i).prompt.at(-1)!.content);
+  };
+  const trained = new Set(questions("train"));
+  const measured = new Set(questions("test"));
+  expect([trained.size, measured.size, [...measured].filter((question) => trained.has(question))]).toEqual([87, 87, []]);
+});
+
+test("first: one step, told line by line because standard error is a terminal", { timeout: 180_000 }, async () => {
+  const { stderr } = process;
+  const before = Object.getOwnPropertyDescriptor(stderr, "isTTY");
+  const write = stderr.write;
+  let told = "";
+  Object.defineProperty(stderr, "isTTY", { value: true, configurable: true });
+  stderr.write = (text: string | Uint8Array) => (told += String(text)) !== "";
+  try {
+    expect((await first(1, await temporaryFolder())).steps).toBe(1);
+  } finally {
+    stderr.write = write;
+    if (before === undefined) Reflect.deleteProperty(stderr, "isTTY");
+    else Object.defineProperty(stderr, "isTTY", before);
+  }
+  const lines = told.trimEnd().split("\n");
+  expect(lines[0]).toBe("each step   16 tasks x 8 samples = 128 completions, at most 65,536 sampled tokens");
+  expect(lines.slice(-3)).toEqual([
+    expect.stringMatching(/^before training: success \d+\.\d % \(95 % interval .*, 64 held-out tasks\)$/),
+    expect.stringMatching(/^step 1\/1 {2}reward 0\.\d+ .* {2}\d+\.\d s$/),
+    expect.stringMatching(/^after step 1: success \d+\.\d % /),
+  ]);
+});
 
 test.each(["train", "test"] as const)("shop: the reference scores 1 and an empty answer 0 on every %s task", async (split) => {
   const env = shop();

@@ -188,7 +188,7 @@ test("what does not go together is refused", async () => {
   expect(await refused(run.folder, { type: "Q8_0" })).toBe("export as safetensors: expected type F32 or F16, got Q8_0");
   expect(await refused(run.folder, { format: "gguf" })).toBe("export as gguf: expected a file name that ends in .gguf, got out");
   const named = await refused(run.folder, { to: join(home, "x.gguf"), format: "peft" });
-  expect(named).toBe("export as peft: expected the name of a folder, got x.gguf");
+  expect(named).toBe("export as peft: expected the name of a folder, got x.gguf; the folder then holds the adapter and its configuration");
   expect(await refused(model, { checkpoint: "best" })).toContain("expected a run folder, since a checkpoint is named, got a model");
   expect(await refused(model, { format: "peft" })).toContain("got a model without one");
 });

@@ -1,6 +1,6 @@
 /** Whole runs on a tiny random model: what is learned, what is written, what is refused. */
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 import { openPolicy } from "../../src/compute/policy/open.ts";
 import { scored } from "../../src/errors.ts";
@@ -118,6 +118,20 @@ test("a supervised run resumes on the data it began with, and on no other", asyn
   await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore the file, or use another name$/);
   writeFileSync(data, supervisedLine("2+2", "four"));
   expect((await resume()).steps).toBe(3);
+});
+
+test("a model that is named relative to the working folder is found from another one afterwards", { timeout: 120_000 }, async () => {
+  const runsFolder = await temporaryFolder();
+  const path = relative(process.cwd(), await writeTinyModel(join(runsFolder, "model"), "llama", wide));
+  const config = lettersConfig(path, { rollout: { tasksPerStep: 1 }, algo: { groupSize: 2 }, train: { steps: 1 } });
+  const { folder } = await train(config, { env: letters(), runsFolder });
+  expect((await readRun(folder)).config["model"]).toMatchObject({ path: join(runsFolder, "model") });
+  // A program has no options to give.
+  const gone = train({ ...config, name: "other", model: { path: "./nowhere" } }, { env: letters(), runsFolder });
+  await expect(gone).rejects.toThrow(/^model \.\/nowhere: expected a folder, a \.gguf or .*, got nothing at \//);
+  const again = train(config, { env: letters(), runsFolder });
+  await expect(again).rejects.toThrow(/got a run of 1 step; resume it, or use another name$/);
+  expect(existsSync(join(runsFolder, "other"))).toBe(false);
 });
 
 test("the same evaluation twice is the same to the last bit, and in the run it is a pair of before and after", async () => {

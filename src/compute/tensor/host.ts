@@ -24,7 +24,7 @@ export class HostTensor {
     this.dtype = data instanceof Float32Array ? "float32" : data instanceof BigInt64Array ? "int64" : "bool";
   }
 
-  /** The runtime's view of this memory. */
+  /** @internal The runtime's view of this memory. Its types need those of a browser, so the published declarations leave it out. */
   get value(): ort.Tensor {
     this.#value ??= new ort.Tensor(this.dtype, this.data as never, this.shape);
     return this.#value;

@@ -146,7 +146,9 @@ test("an architecture that is not known", async () => {
     path,
     JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), architectures: ["MambaForCausalLM"], model_type: "mamba" }),
   );
-  await refused(made, /^error: .*mamba/i);
+  await refused(made, new RegExp(`^error: ${path} architectures: expected one of .*, got MambaForCausalLM$`));
+  writeFileSync(path, JSON.stringify({ model_type: "llama", hidden_size: "64" }));
+  await refused(made, new RegExp(`^error: ${path} \\S+: expected a number, got `));
 });
 
 test("a tokenizer without a chat template", async () => {
@@ -178,6 +180,14 @@ test("weights that end too early, and the next attempt with whole ones", { timeo
     /error: run folder \S+: expected an empty or new folder, got a run of 3 steps; resume it, or use another name\n$/,
   );
   expect(await readRun(join(made.cwd, "runs", "run"))).toEqual(before);
+});
+
+test("a finished run goes on for more steps", { timeout: 300_000 }, async () => {
+  const { cwd, config } = await given({ train: { steps: 1, evalEvery: 0, checkpointEvery: 1 } });
+  expect((await runFlywheel(["train", config], { cwd })).code).toBe(0);
+  const { code, out, err } = await runFlywheel(["train", config, "--set", "train.steps=2", "--resume", "--json"], { cwd });
+  expect([code, JSON.parse(out)], err).toMatchObject([0, { steps: 2 }]);
+  expect((await readRun(join(cwd, "runs", "run"))).config["train"]).toMatchObject({ steps: 2 });
 });
 
 test("weights of another shape, found when they are read, leave the name free", async () => {

@@ -143,3 +143,18 @@ test("the rollouts of a run folder, against a key of the task's data", async () 
   );
   expect((await runFlywheel(["verify", run, "-V", "math", "--eval"])).err).toMatch(/expected recorded rollouts of eval, got none/);
 });
+
+test("programs and proofs: the fields of a row are the gold, as they are of a task", { timeout: 60_000 }, async () => {
+  const answer = "```python\ndef add(a, b):\n    return a + b\n```";
+  const programs = file("programs.jsonl", lines({ tests: ["assert add(1, 2) == 3"], answer }, { tests: "assert add(1, 2) == 4", answer }));
+  const graded = await runFlywheel(["verify", programs, "-V", "code", "-o", '{"language": "python"}', "--json"]);
+  type Row = { readonly verdict: { readonly type: string; readonly score?: number; readonly reason?: string } };
+  const verdicts = (text: string): readonly Row[] => (JSON.parse(text) as { readonly verdicts: readonly Row[] }).verdicts;
+  expect(verdicts(graded.out).map(({ verdict }) => verdict.score)).toEqual([1, 0]);
+  const proofs = file("proofs.jsonl", lines({ statement: "theorem one : 1 + 1 = 2", answer: "by rfl" }));
+  const proved = await runFlywheel(["verify", proofs, "-V", "lean", "-o", '{"lean": "/nowhere/lean"}', "--json"]);
+  expect(verdicts(proved.out)[0]!.verdict).toMatchObject({ type: "infrastructure", reason: expect.stringContaining("no Lean toolchain") });
+  // Named, a field is the gold alone.
+  const named = await runFlywheel(["verify", proofs, "-V", "lean", "-g", "statement", "--json"]);
+  expect(verdicts(named.out)[0]!.verdict).toMatchObject({ type: "unscorable", reason: "lean: the gold has no statement" });
+});

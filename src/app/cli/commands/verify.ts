@@ -32,7 +32,7 @@ export function registerVerify(program: Command, services: CliServices): void {
     .argument("[source]", ".jsonl or .csv file with a right and a given answer a row, or a run folder")
     .option("-V, --verifier <name>", "which verifier; --list shows them")
     .option("-o, --options <json>", "options of the verifier as a JSON object", "{}")
-    .option("-g, --gold <name>", "field, column or key of the task's data with the right answer (default: gold; of a run: answer)")
+    .option("-g, --gold <name>", "field, column or key of the task's data with the right answer, . is all (default: gold, of a run answer)")
     .option("-a, --answer <name>", "field or column with the given answer", "answer")
     .option("--accept <score>", "the least score that is accepted", scoreOption, 1)
     .option("-s, --step <n>", "of a run: the training step (default: the last)", wholeOption)
@@ -62,7 +62,7 @@ async function run(source: string | undefined, given: Given, services: CliServic
   if (given.verifier === undefined) throw new ConfigError(expected("verify", "--verifier", "none", "list the verifiers with --list"));
   if (given.concurrency < 1) throw new ConfigError(expected("--concurrency", "1 or more", String(given.concurrency)));
   const verifier = await openVerifier(given.verifier, optionsOf(given.options));
-  const rows = await readRows(pathFrom(services.cwd, source), given);
+  const rows = await readRows(pathFrom(services.cwd, source), { ...given, whole: ["code", "lean"].includes(given.verifier) });
   const graded = await gradeAll(rows, verifier, { given, services });
   report(graded, verifier, { given, services });
   const accepted = graded.filter((each) => each.accepted).length;

@@ -1,13 +1,11 @@
 /** How a training run looks in a terminal: the plan, one live line of progress, evaluations with their intervals, the outcome. */
 import { visible } from "../../../errors.ts";
-import type { TrainConfig } from "../../../train/config.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
 import { TOOL_MISTAKES } from "../../../tool-use.ts";
 import { pairedRates } from "../../../train/evaluate/statistics.ts";
-import type { TrainObserver } from "../../../train/keep.ts";
-import { planLines, type Plan } from "../../../train/plan.ts";
-import type { MetricsRow } from "../../../train/record/metrics.ts";
+import { planLines } from "../../../train/plan.ts";
 import { stepFigures } from "../../../train/terminal.ts";
+import type { TrainOptions } from "../../../train/train.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour, type Paint } from "./colour.ts";
 import { byteSize } from "./places.ts";
@@ -15,8 +13,10 @@ import { progress, type Progress } from "./progress.ts";
 import { beforeAfter } from "./spark.ts";
 import { table } from "./table.ts";
 
+type Observer = NonNullable<TrainOptions["observer"]>;
+
 interface TrainView {
-  readonly observer: TrainObserver & { readonly onPlan: (config: TrainConfig, plan: Plan) => void };
+  readonly observer: Required<Pick<Observer, "onRead" | "onPlan" | "onStep" | "onEvaluation" | "onNote">>;
   /** The first and the last evaluation; undefined before there are any. */
   readonly before: Evaluation | undefined;
   readonly after: Evaluation | undefined;
@@ -39,12 +39,12 @@ export function trainView(services: Pick<CliServices, "stderr" | "environment">,
     if (bar === undefined) stderr.write(`${line}\n`);
     else bar.note(line);
   };
-  const onEvaluation = (evaluation: Evaluation, step: number): void => {
+  const onEvaluation: TrainView["observer"]["onEvaluation"] = (evaluation, step) => {
     first ??= evaluation;
     last = evaluation;
     say(evaluationLine(evaluation, step, paint));
   };
-  const onStep = (row: MetricsRow): void => {
+  const onStep: TrainView["observer"]["onStep"] = (row) => {
     bar ??= progress({ label: "training", total, stream: stderr, json, environment, start: row.step - 1 });
     steps = row.step;
     bar.update(row.step, stepFigures(row));

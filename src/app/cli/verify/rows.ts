@@ -16,8 +16,10 @@ export interface VerifyRow {
 }
 
 interface RowOptions {
-  /** Name of the field or column, by default "gold"; of a run, a key of the task's data, by default "answer". */
+  /** Name of the field or column, by default "gold"; of a run, a key of the task's data, by default "answer"; "." is all of it. */
   readonly gold?: string | undefined;
+  /** The right answer is several fields, such as a statement and its header: all of it is the default. */
+  readonly whole?: boolean;
   readonly answer: string;
   /** Of a run: the step, and whether its held-out evaluation is meant. */
   readonly step?: number | undefined;
@@ -39,9 +41,10 @@ export async function readRows(path: string, options: RowOptions): Promise<reado
 }
 
 function fileRow(record: JsonObject, where: string, options: RowOptions & { readonly position: number }): VerifyRow {
-  const { gold = "gold", answer, position } = options;
+  const { answer, position } = options;
+  const gold = options.gold ?? (options.whole === true && !Object.hasOwn(record, "gold") ? "." : "gold");
   for (const name of [gold, answer]) {
-    if (!Object.hasOwn(record, name)) {
+    if (name !== "." && !Object.hasOwn(record, name)) {
       throw new ConfigError(
         expected(where, `a field "${name}"`, Object.keys(record).join(", ") || "none", "name it with --gold or --answer"),
       );
@@ -51,13 +54,14 @@ function fileRow(record: JsonObject, where: string, options: RowOptions & { read
   const id = record["id"];
   return {
     id: typeof id === "string" || typeof id === "number" ? String(id) : String(position),
-    gold: record[gold]!,
+    gold: gold === "." ? record : record[gold]!,
     answer: typeof given === "string" ? given : JSON.stringify(given),
     reason: "",
   };
 }
 
-async function runRows(folder: string, { gold = "answer", step, eval: held }: RowOptions): Promise<readonly VerifyRow[]> {
+async function runRows(folder: string, { whole, step, eval: held, ...options }: RowOptions): Promise<readonly VerifyRow[]> {
+  const { gold = whole === true ? "." : "answer" } = options;
   const { ledger } = await readRun(folder);
   const kind: TrajectoryKind = held === true ? "eval" : "step";
   const chosen = step ?? (await trajectorySteps(folder, kind)).filter((each) => each <= ledger.length).at(-1);
@@ -65,9 +69,10 @@ async function runRows(folder: string, { gold = "answer", step, eval: held }: Ro
   if (records.length === 0) throw new RunError(expected(`run ${folder}`, `recorded rollouts of ${kind} ${chosen ?? ""}`.trim(), "none"));
   return records.map(({ scored: { trajectory } }) => {
     const final = finalAnswer(trajectory);
-    const wanted = Object.hasOwn(trajectory.task.data, gold) ? trajectory.task.data[gold] : undefined;
+    const { data } = trajectory.task;
+    const wanted = gold === "." ? data : Object.hasOwn(data, gold) ? data[gold] : undefined;
     if (wanted === undefined) {
-      const known = Object.keys(trajectory.task.data).join(", ");
+      const known = Object.keys(data).join(", ");
       throw new ConfigError(
         expected(`run ${folder}: task ${trajectory.task.id}`, `data "${gold}"`, known || "none", "name it with --gold"),
       );

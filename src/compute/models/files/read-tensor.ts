@@ -23,7 +23,7 @@ export async function readTensor(file: OpenedFile, place: TensorPlace): Promise<
   return out;
 }
 
-/** About 1 ms a million numbers: a product of a finite number and 0 is 0, of any other NaN, and a sum keeps it. */
+/** 1 to 4 ms a million numbers: a product of a finite number and 0 is 0, of any other NaN, and a sum keeps it. */
 function refuseNonFinite(values: Float32Array, where: string, shape: readonly number[]): void {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i]! * 0;
