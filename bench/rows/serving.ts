@@ -14,7 +14,14 @@ const questionOf = (client: number): string => `What is ${client} + ${client * 7
 
 /** Reads a stream to its end; returns the number of its events. */
 async function ask(url: string, client: number, tokens: number): Promise<number> {
-  const body = { model, messages: [{ role: "user", content: questionOf(client) }], max_tokens: tokens, seed: client, stream: true, logprobs: true };
+  const body = {
+    model,
+    messages: [{ role: "user", content: questionOf(client) }],
+    max_tokens: tokens,
+    seed: client,
+    stream: true,
+    logprobs: true,
+  };
   const headers = { "content-type": "application/json" };
   const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body: JSON.stringify(body) });
   return (await response.text()).split("\n\n").length;
@@ -36,7 +43,15 @@ export const serving: FigureGroup = async ({ shape, quick, repeats, say }) => {
       Promise.all(
         each.map((client) => {
           const { ids } = renderer.start([{ role: "user", content: questionOf(client) }]);
-          return engine.sample({ prompt: ids, count: 1, maxTokens: tokens, temperature: 1, stopIds: [], topLogprobs: 0, keys: [rng(client)] });
+          return engine.sample({
+            prompt: ids,
+            count: 1,
+            maxTokens: tokens,
+            temperature: 1,
+            stopIds: [],
+            topLogprobs: 0,
+            keys: [rng(client)],
+          });
         }),
       );
     await direct();
@@ -46,7 +61,12 @@ export const serving: FigureGroup = async ({ shape, quick, repeats, say }) => {
     const rate = (clients * tokens) / median(times.map((time) => time.served));
     const share = median(times.map((time) => time.direct / time.served));
     say(`${clients} clients: ${rate.toFixed(0)} tokens/s`);
-    figures.push({ name: `served, ${clients} client${clients === 1 ? "" : "s"}`, value: rate, unit: "tokens/s", note: `${(100 * share).toFixed(0)} % of the sampler's own` });
+    figures.push({
+      name: `served, ${clients} client${clients === 1 ? "" : "s"}`,
+      value: rate,
+      unit: "tokens/s",
+      note: `${(100 * share).toFixed(0)} % of the sampler's own`,
+    });
   }
   await server.close(0);
   return figures;

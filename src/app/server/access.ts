@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ApiError } from "./errors.ts";
 
-export interface AccessOptions {
+interface AccessOptions {
   /** Without any, everybody may ask. */
   readonly keys: readonly string[];
   /** Requests a minute for each key; Infinity is no limit. */
@@ -11,8 +11,6 @@ export interface AccessOptions {
 
 /** Names a caller in sessions and limits without holding the key. */
 export type Caller = string;
-
-export const anonymous: Caller = "anonymous";
 
 const hashOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 
@@ -33,7 +31,7 @@ export class Access {
 
   /** The caller of an Authorization header; refuses an unknown one with 401. */
   callerOf(authorization: string | undefined): Caller {
-    if (this.#hashes.length === 0) return anonymous;
+    if (this.#hashes.length === 0) return "anonymous";
     const given = /^Bearer (.+)$/i.exec(authorization ?? "")?.[1];
     const hash = hashOf(given ?? "");
     let known = false; // every key is compared, so that the time says nothing about which one is near

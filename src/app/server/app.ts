@@ -11,7 +11,7 @@ import { callerOf, readBody, sessionOf, type AppEnv } from "./http.ts";
 import { readChat, readCompletion } from "./requests.ts";
 import type { Service } from "./service.ts";
 
-export interface AppOptions {
+interface AppOptions {
   readonly access: Access;
   readonly maxBodyBytes: number;
   /** Requests that may be sampled or wait at once. */
@@ -34,11 +34,14 @@ export function createApp(service: Service, options: AppOptions): Hono<AppEnv> {
   app.get("/v1/models", (c) => c.json({ object: "list", data: [...service.models.keys()].map((id) => model(service, id)) }));
   app.get("/v1/models/:id{.+}", (c) => {
     const id = c.req.param("id");
-    if (!service.models.has(id)) throw new ApiError(404, `model ${id}: there is none of this name`, { param: "model", code: "model_not_found" });
+    if (!service.models.has(id))
+      throw new ApiError(404, `model ${id}: there is none of this name`, { param: "model", code: "model_not_found" });
     return c.json(model(service, id));
   });
   app.post("/v1/embeddings", () => {
-    throw new ApiError(400, "embeddings: expected a request for text, got one for embeddings; a policy has none", { code: "unsupported_endpoint" });
+    throw new ApiError(400, "embeddings: expected a request for text, got one for embeddings; a policy has none", {
+      code: "unsupported_endpoint",
+    });
   });
   for (const prefix of ["/v1", "/s/:session/v1"]) {
     app.post(`${prefix}/chat/completions`, (c) => chatRoute(c, service));
@@ -76,7 +79,8 @@ function guard(app: Hono<AppEnv>, service: Service, { access, maxBodyBytes, maxR
     } catch (cause) {
       return reject(cause instanceof ApiError && cause.status === 429 ? "rate" : "key", cause as ApiError);
     }
-    if (c.req.method === "POST" && gate.running >= maxRequests) reject("full", unavailable(`${maxRequests} requests are running or wait`, 1));
+    if (c.req.method === "POST" && gate.running >= maxRequests)
+      reject("full", unavailable(`${maxRequests} requests are running or wait`, 1));
     return next();
   });
   const onError = (): never => {
@@ -87,7 +91,11 @@ function guard(app: Hono<AppEnv>, service: Service, { access, maxBodyBytes, maxR
 }
 
 const unavailable = (why: string, seconds: number): ApiError =>
-  new ApiError(503, `${why}; try again in ${seconds} s`, { type: "server_error", code: "unavailable", headers: { "retry-after": String(seconds) } });
+  new ApiError(503, `${why}; try again in ${seconds} s`, {
+    type: "server_error",
+    code: "unavailable",
+    headers: { "retry-after": String(seconds) },
+  });
 
 /** Without the port. */
 const hostName = (host: string): string => host.replace(/:\d+$/, "").toLowerCase();
@@ -95,7 +103,10 @@ const hostName = (host: string): string => host.replace(/:\d+$/, "").toLowerCase
 /** The route's pattern, so that ids in paths make no series of their own. */
 function routeOf(c: Context<AppEnv>): string {
   const { path } = c.req;
-  return path.replace(/^\/s\/[^/]+\//, "/s/:session/").replace(/^\/v1\/(sessions|models)\/[^/]+/, "/v1/$1/:id").slice(0, 60);
+  return path
+    .replace(/^\/s\/[^/]+\//, "/s/:session/")
+    .replace(/^\/v1\/(sessions|models)\/[^/]+/, "/v1/$1/:id")
+    .slice(0, 60);
 }
 
 function failure(cause: unknown): Response {

@@ -52,7 +52,10 @@ export async function complete(service: Service, request: CompletionRequest, { r
   };
   const size = prompts.length * sampling.count;
   const usage = (spans: readonly (readonly SampledSpan[])[]): object =>
-    usageOf(prompts.reduce((sum, { ids }) => sum + ids.length, 0), spans.flat());
+    usageOf(
+      prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+      spans.flat(),
+    );
   const texts = Array.from({ length: size }, () => new TurnText({ tokenizer, stopIds, stop: sampling.stop, settled: (text) => text }));
   const head = { ...facts, object: "text_completion" };
   return sampling.stream
@@ -71,7 +74,8 @@ interface Completion {
   readonly abort: AbortController;
 }
 
-const reasonOf = ({ finish }: SampledSpan): "stop" | "length" => (finish.type === "eos" || finish.type === "stopString" ? "stop" : "length");
+const reasonOf = ({ finish }: SampledSpan): "stop" | "length" =>
+  finish.type === "eos" || finish.type === "stopString" ? "stop" : "length";
 
 async function whole({ run, texts, head, usage, request, service, granted }: Completion): Promise<Response> {
   const reports: TokenReport[][] = texts.map(() => []);

@@ -28,7 +28,13 @@ export interface ServeOptions {
   readonly sessions?: Partial<StoreOptions>;
 }
 
-const defaults = { maxRequests: 256, maxBodyBytes: 4 * 2 ** 20, defaultMaxTokens: 1024, maxSessions: 10_000, maxTokens: 5_000_000 } as const;
+const defaults = {
+  maxRequests: 256,
+  maxBodyBytes: 4 * 2 ** 20,
+  defaultMaxTokens: 1024,
+  maxSessions: 10_000,
+  maxTokens: 5_000_000,
+} as const;
 
 export interface RunningServer {
   readonly url: string;
@@ -89,18 +95,29 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     },
     close: async (seconds) => {
       draining = true;
-      const closed = once(server, "close");
-      server.close();
-      const timer = setTimeout(() => stopping.abort(new Error("the server has ended")), seconds * 1000);
-      await gate.exclusive(async () => undefined);
-      clearTimeout(timer);
-      server.closeIdleConnections();
-      const patience = setTimeout(() => server.closeAllConnections(), 1000);
-      await closed;
-      clearTimeout(patience);
+      await ended(server, { gate, stopping, seconds });
       await sessions.close();
     },
   };
+}
+
+interface Ending {
+  readonly gate: SwapGate;
+  readonly stopping: AbortController;
+  readonly seconds: number;
+}
+
+/** Closes the door, waits for what runs, aborts what is still there after `seconds`, and ends connections that clients keep open. */
+async function ended(server: Server, { gate, stopping, seconds }: Ending): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  const timer = setTimeout(() => stopping.abort(new Error("the server has ended")), seconds * 1000);
+  await gate.exclusive(async () => undefined);
+  clearTimeout(timer);
+  server.closeIdleConnections();
+  const patience = setTimeout(() => server.closeAllConnections(), 1000);
+  await closed;
+  clearTimeout(patience);
 }
 
 async function listening(server: Server, host: string, port: number): Promise<void> {

@@ -11,7 +11,7 @@ import { ApiError } from "../errors.ts";
 import { historyKeys } from "./history.ts";
 
 /** A sampled turn and how it was read. */
-export interface SampledTurn {
+interface SampledTurn {
   readonly span: SampledSpan;
   readonly message: Message;
   readonly parse: TurnParse;
@@ -52,7 +52,7 @@ interface RecordedTurn {
   reward?: Finite;
 }
 
-export interface Conversation {
+interface Conversation {
   readonly messages: readonly Message[];
   readonly tools: readonly ToolSpec[];
 }
@@ -196,7 +196,10 @@ export class Session {
   rewardTurn(turn: number, value: number): void {
     const found = this.#turns[turn];
     if (found === undefined) {
-      throw new ApiError(400, expected("turn", `an index below ${this.#turns.length}`, String(turn)), { param: "turn", code: "invalid_value" });
+      throw new ApiError(400, expected("turn", `an index below ${this.#turns.length}`, String(turn)), {
+        param: "turn",
+        code: "invalid_value",
+      });
     }
     found.reward = finite(value, `reward of turn ${turn}`);
   }

@@ -35,7 +35,8 @@ export class SessionStore {
     if (!idForm.test(id)) {
       throw new ApiError(400, `session: expected letters, digits, "." "_" "-", at most 128, got ${JSON.stringify(id.slice(0, 140))}`);
     }
-    if (this.#sessions.has(id)) throw new ApiError(409, `session ${id}: expected a new id, got one that is taken`, { code: "session_exists" });
+    if (this.#sessions.has(id))
+      throw new ApiError(409, `session ${id}: expected a new id, got one that is taken`, { code: "session_exists" });
     const { renderer } = this.#options;
     const session = new Session(id, { owner, renderer, ...(task === undefined ? {} : { task }) });
     this.#sessions.set(id, session);
