@@ -55,6 +55,9 @@ export * from "./algo/index.ts";
 export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, weighted } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
+/** OpenAI's interface over a policy. */
+export { startServer, type RunningServer, type ServeOptions } from "./app/server/server.ts";
+
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";
 export type * from "./compute/sandbox/sandbox.ts";
 /** Verifiers, also `flywheel/verifiers`. */

@@ -156,25 +156,36 @@ test("a plain conversation is one row; a parallel branch is a sibling in which w
   expect(idsOf(rows[1]!).slice(0, shared.length)).toEqual(shared);
 });
 
+interface RewardAnswer {
+  readonly verdict: { readonly type: string; readonly score: number };
+  readonly error: { readonly param: string; readonly type: string; readonly code: string };
+}
+interface SessionAnswer {
+  readonly feedback: readonly unknown[];
+  readonly verdict: { readonly score: number };
+  readonly trajectory: Trajectory;
+}
+
 test("rewards: a number, a thumb, a turn, words, an order; and what is refused", async () => {
   const server = await served({ policy: await deskPolicy() });
   for (const id of ["a", "b", "c"])
     await server.post(`/s/${id}/v1/chat/completions`, { model: "desk", messages: [{ role: "user", content: "hi" }], max_tokens: 4 });
-  const reward = async (id: string, body: unknown) => (await server.post(`/v1/sessions/${id}/reward`, body)).json() as Promise<any>;
+  const reward = async (id: string, body: unknown) =>
+    (await server.post(`/v1/sessions/${id}/reward`, body)).json() as Promise<RewardAnswer>;
   expect((await reward("a", { reward: 0.25 })).verdict).toMatchObject({ type: "scored", score: 0.25 });
   expect((await reward("a", { good: true })).verdict).toMatchObject({ score: 1 });
   await reward("a", { text: "shorter, please" });
   await reward("a", { reward: -1, turn: 0 });
-  const view = (await (await server.fetch("/v1/sessions/a")).json()) as any;
+  const view = (await (await server.fetch("/v1/sessions/a")).json()) as SessionAnswer;
   expect(view.feedback).toEqual([
     { type: "binary", good: true },
     { type: "text", text: "shorter, please" },
   ]);
   expect(view.trajectory.turns[0]).toMatchObject({ row: 0, span: 1, reward: -1 });
-  expect(view.trajectory.rows[0].spans[1]).toMatchObject({ kind: "sampled", version: 0 });
+  expect(view.trajectory.rows[0]!.spans[1]).toMatchObject({ kind: "sampled", version: 0 });
   await reward("a", { order: ["b", "c", "a"] });
   const scores = await Promise.all(
-    ["a", "b", "c"].map(async (id) => ((await (await server.fetch(`/v1/sessions/${id}`)).json()) as any).verdict.score),
+    ["a", "b", "c"].map(async (id) => ((await (await server.fetch(`/v1/sessions/${id}`)).json()) as SessionAnswer).verdict.score),
   );
   expect(scores).toEqual([0, 1, 0.5]);
   expect((await reward("a", { reward: 1, turn: 5 })).error.param).toBe("turn");
