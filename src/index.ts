@@ -56,6 +56,8 @@ export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, numbe
 export type * from "./env/kit.ts";
 
 /** OpenAI's interface over a policy. */
+export { agentRollouts, type Agent, type AgentCall, type AgentRollouts } from "./app/server/agent.ts";
+export { commandAgent } from "./app/server/agent-command.ts";
 export { startServer, type RunningServer, type ServeOptions } from "./app/server/server.ts";
 
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";

@@ -14,6 +14,8 @@ export type Caller = string;
 
 const hashOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 
+export const callerOfKey = (key: string): Caller => hashOf(key).toString("hex").slice(0, 16);
+
 interface Bucket {
   tokens: number;
   at: number;
@@ -36,7 +38,7 @@ export class Access {
     const hash = hashOf(given ?? "");
     let known = false; // every key is compared, so that the time says nothing about which one is near
     for (const own of this.#hashes) if (timingSafeEqual(own, hash)) known = true;
-    if (known && given !== undefined) return hash.toString("hex").slice(0, 16);
+    if (known && given !== undefined) return callerOfKey(given);
     const message = given === undefined ? "expected a key in the header Authorization: Bearer <key>, got none" : "the API key is not known";
     throw new ApiError(401, message, { type: "authentication_error", code: "invalid_api_key" });
   }

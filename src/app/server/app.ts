@@ -4,6 +4,7 @@ import { bodyLimit } from "hono/body-limit";
 import { cors } from "hono/cors";
 import type { Access } from "./access.ts";
 import { sessionRoutes } from "./capture/routes.ts";
+import type { Session } from "./capture/session.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { ApiError, toApiError } from "./errors.ts";
@@ -20,6 +21,8 @@ interface AppOptions {
   readonly corsOrigins: readonly string[];
   /** Only these may stand in the header Host; undefined: any. */
   readonly hosts?: ReadonlySet<string>;
+  /** Only calls of sessions that were made beforehand are answered. */
+  readonly sessionsOnly: boolean;
   /** True once the server takes no new work. */
   readonly draining: () => boolean;
 }
@@ -44,8 +47,8 @@ export function createApp(service: Service, options: AppOptions): Hono<AppEnv> {
     });
   });
   for (const prefix of ["/v1", "/s/:session/v1"]) {
-    app.post(`${prefix}/chat/completions`, (c) => chatRoute(c, service));
-    app.post(`${prefix}/completions`, (c) => completionRoute(c, service));
+    app.post(`${prefix}/chat/completions`, (c) => chatRoute(c, service, options));
+    app.post(`${prefix}/completions`, (c) => completionRoute(c, service, options));
   }
   sessionRoutes(app, service);
   return app;
@@ -122,31 +125,36 @@ const model = ({ started, policy }: Service, id: string): object => ({
   max_model_len: policy.engine.info.contextLength,
 });
 
-async function chatRoute(c: Context<AppEnv>, service: Service): Promise<Response> {
-  const request = readChat(await readBody(c));
-  const id = sessionOf(c, request.sampling.session);
-  const session = id === undefined ? undefined : service.sessions.getOrCreate(id, callerOf(c));
+/** The session that a call belongs to, if any; made by its first call unless only given ones are served. */
+function sessionFor(c: Context<AppEnv>, { sessions }: Service, found: { metadata: string | undefined; sessionsOnly: boolean }): Session | undefined {
+  const id = sessionOf(c, found.metadata);
+  if (id === undefined && found.sessionsOnly) throw new ApiError(404, "session: expected a call of a session, got none", { code: "session_not_found" });
+  if (id === undefined) return undefined;
+  return found.sessionsOnly ? sessions.get(id, callerOf(c)) : sessions.getOrCreate(id, callerOf(c));
+}
+
+/** The client has gone, or the session was ended. */
+const signalOf = (c: Context<AppEnv>, session: Session | undefined): AbortSignal =>
+  session === undefined ? c.req.raw.signal : AbortSignal.any([c.req.raw.signal, session.ended]);
+
+async function chatRoute(c: Context<AppEnv>, service: Service, { sessionsOnly }: AppOptions): Promise<Response> {
+  const asked = readChat(await readBody(c));
+  const session = sessionFor(c, service, { metadata: asked.sampling.session, sessionsOnly });
+  const request = session === undefined ? asked : { ...asked, sampling: session.ruled(asked.sampling) };
   const { renderer } = service.policy;
   const open = (): ReturnType<Parameters<typeof chat>[2]["open"]> => {
     if (session !== undefined) return session.open(request, () => service.metrics.add("flywheel_history_changed_total"));
     return { ids: renderer.start(request.messages, request.tools).ids, commit: () => undefined, release: () => undefined };
   };
-  return chat(service, request, { open, signal: c.req.raw.signal });
+  return chat(service, request, { open, signal: signalOf(c, session) });
 }
 
-async function completionRoute(c: Context<AppEnv>, service: Service): Promise<Response> {
-  const request = readCompletion(await readBody(c));
-  const id = sessionOf(c, request.sampling.session);
-  const session = id === undefined ? undefined : service.sessions.getOrCreate(id, callerOf(c));
+async function completionRoute(c: Context<AppEnv>, service: Service, { sessionsOnly }: AppOptions): Promise<Response> {
+  const asked = readCompletion(await readBody(c));
+  const session = sessionFor(c, service, { metadata: asked.sampling.session, sessionsOnly });
+  const request = session === undefined ? asked : { ...asked, sampling: session.ruled(asked.sampling) };
   return complete(service, request, {
-    signal: c.req.raw.signal,
-    record: (prompt, spans) => {
-      const opened = session?.openRaw(prompt);
-      opened?.commit(spans.map((span) => ({ span, message: { role: "assistant", content: textOf(service, span.ids) }, parse: "answer" })));
-      opened?.release();
-    },
+    signal: signalOf(c, session),
+    open: (prompt) => session?.openRaw(prompt),
   });
 }
-
-const textOf = ({ policy: { renderer } }: Service, ids: readonly number[]): string =>
-  renderer.tokenizer.decode(ids.filter((id) => !renderer.stopIds.includes(id)));

@@ -1,5 +1,6 @@
 /** `POST /v1/completions`: text or ids as they are, without a chat template; special tokens in the text are special tokens. */
 import type { DrawnToken, SampledSpan } from "../../types.ts";
+import type { Opened } from "./capture/session.ts";
 import { wrongField } from "./errors.ts";
 import { factsOf, generate, lease, roomFor, seedOf, usageOf, versionHeader, type Lease, type Prompt } from "./generate.ts";
 import { completionLogprobs, type TokenReport } from "./logprobs.ts";
@@ -8,20 +9,19 @@ import { adapterOf, type Service } from "./service.ts";
 import { eventStream } from "./sse.ts";
 import { TurnText } from "./turn-text.ts";
 
-/** Told of every prompt with its spans, for the session that the request belongs to. */
-type Record = (prompt: readonly number[], spans: readonly SampledSpan[]) => void;
-
 interface CompletionOptions {
-  readonly record: Record;
+  /** A place for the answers to a prompt, in the session that the request belongs to. */
+  readonly open: (prompt: readonly number[]) => Opened | undefined;
   readonly signal: AbortSignal;
 }
 
-export async function complete(service: Service, request: CompletionRequest, { record, signal }: CompletionOptions): Promise<Response> {
+export async function complete(service: Service, request: CompletionRequest, { open, signal }: CompletionOptions): Promise<Response> {
   const { sampling } = request;
   adapterOf(service, sampling.model);
   const prompts = promptsOf(service, request);
   const granted = await lease(service, signal);
   const seed = seedOf(sampling);
+  const places = prompts.map(({ ids }) => open(ids));
   const run: Completion["run"] = async (onToken) => {
     try {
       const sampled = prompts.map(async (prompt) => {
@@ -32,15 +32,22 @@ export async function complete(service: Service, request: CompletionRequest, { r
         granted.abort.abort(cause); // the others of the request are for nobody
         throw cause;
       });
-      prompts.forEach(({ ids }, i) => record(ids, spans[i]!));
+      places.forEach((place, i) => place?.commit(spans[i]!.map((span) => rawTurn(service, span))));
       return spans.flat();
     } finally {
+      for (const place of places) place?.release();
       granted.release();
     }
   };
   const length = prompts.reduce((sum, { ids }) => sum + ids.length, 0);
   const completion: Completion = { service, request, granted, run, length, count: prompts.length * sampling.count };
   return sampling.stream ? streamed(completion) : await whole(completion);
+}
+
+/** An answer to a raw prompt is text, and is read as nothing else. */
+function rawTurn({ policy: { renderer } }: Service, span: SampledSpan): Parameters<Opened["commit"]>[0][number] {
+  const content = renderer.tokenizer.decode(span.ids.filter((id) => !renderer.stopIds.includes(id)));
+  return { span, message: { role: "assistant", content }, parse: span.finish.type === "length" ? "truncated" : "answer" };
 }
 
 interface Completion {

@@ -14,7 +14,7 @@ import type { ServedPolicy, Service } from "./service.ts";
 
 export interface ServeOptions {
   readonly policy: ServedPolicy;
-  /** Model names, each with the adapter that it stands for; the first is the policy's own. */
+  /** Model names, each with the adapter that it stands for; "*" is any other name. */
   readonly models: ReadonlyMap<string, string>;
   readonly host?: string;
   /** 0 takes a free one. */
@@ -26,6 +26,8 @@ export interface ServeOptions {
   readonly defaultMaxTokens?: number;
   readonly corsOrigins?: readonly string[];
   readonly sessions?: Partial<StoreOptions>;
+  /** Only calls of sessions that were made beforehand are answered. */
+  readonly sessionsOnly?: boolean;
 }
 
 const defaults = {
@@ -79,6 +81,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     maxRequests: options.maxRequests ?? defaults.maxRequests,
     corsOrigins: options.corsOrigins ?? [],
     draining: () => draining,
+    sessionsOnly: options.sessionsOnly ?? false,
     ...(keys.length === 0 ? { hosts: loopback } : {}),
   });
   const serverOptions = { requestTimeout: 60_000, headersTimeout: 20_000 };

@@ -6,12 +6,14 @@ import { setMaxListeners } from "node:events";
 import { EnvError, FlywheelError, PolicyError, expected, messageOf } from "../../errors.ts";
 import { rng } from "../../random.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
-import type { Engine, Env, Episode, EpisodeEnd, Message, SampledSpan, Span, Task, Trajectory, Turn } from "../../types.ts";
+import type { Engine, Env, Episode, EpisodeEnd, Message, SampledSpan, Span, Task, Trajectory, Turn, Verdict } from "../../types.ts";
 
 /** Who samples. */
 export interface Policy {
   readonly engine: Pick<Engine, "sample" | "info">;
   readonly renderer: ChatRenderer;
+  /** Plays whole episodes in place of the environment: an agent of its own, which asks this policy. A verdict that it has is the reward. */
+  readonly play?: (task: Task, options: EpisodeOptions) => Promise<{ readonly trajectory: Trajectory; readonly verdict?: Verdict }>;
 }
 
 /** Address of an episode's randomness; the turn is added. */
@@ -24,7 +26,7 @@ interface EpisodeAddress {
   readonly repeat: number;
 }
 
-interface EpisodeOptions {
+export interface EpisodeOptions {
   readonly temperature: number;
   /** Tokens of one turn. */
   readonly maxTokens: number;
@@ -84,11 +86,9 @@ export async function playEpisode(
     clearTimeout(timer);
   }
   const { address } = options;
-  const again = address.repeat === 0 ? "" : `+${address.repeat}`;
-  const id = `${address.stage}-${address.step}/${task.id}${again}/${address.sample}`;
   const { rows, turns, messages, newRows } = play;
   return {
-    id,
+    id: episodeId(task, address),
     task,
     sample: address.sample,
     turns,
@@ -98,6 +98,11 @@ export async function playEpisode(
     measures: { ...measures, newRows, sampledTokens: play.sampledTokens },
     seconds: (performance.now() - started) / 1000,
   };
+}
+
+/** Names an episode in the records of a run. */
+export function episodeId({ id }: Task, { stage, step, sample, repeat }: EpisodeAddress): string {
+  return `${stage}-${step}/${id}${repeat === 0 ? "" : `+${repeat}`}/${sample}`;
 }
 
 /** The state of an episode in play. */
