@@ -11,12 +11,13 @@ import { expected } from "../src/errors.ts";
 import type { Figure, FigureGroup } from "./figure.ts";
 import { grpoStep } from "./rows/grpo-step.ts";
 import { agreement, decode, prefill } from "./rows/sampling.ts";
+import { serving } from "./rows/serving.ts";
 import { fullStep, loraMemory, loraStep } from "./rows/train-step.ts";
 import { load, publish } from "./rows/weights.ts";
 import { shapeNames, type ShapeName } from "./shapes.ts";
 
 const groups: Readonly<Record<string, FigureGroup>> = {
-  lora: loraStep, full: fullStep, grpo: grpoStep, decode, prefill, agreement, memory: loraMemory, publish, load,
+  lora: loraStep, full: fullStep, grpo: grpoStep, decode, prefill, agreement, serving, memory: loraMemory, publish, load,
 };
 
 const usage = `npm run bench -- [options]

@@ -57,6 +57,11 @@ export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, numbe
 export { booking, checkEnv, house, mcpTools, openApiTools, openDataset, policyUser, review, searchTool, toolShaping } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
+/** OpenAI's interface over a policy. */
+export { agentRollouts, type Agent, type AgentCall, type AgentRollouts } from "./app/server/agent.ts";
+export { commandAgent } from "./app/server/agent-command.ts";
+export { startServer, type RunningServer, type ServeOptions } from "./app/server/server.ts";
+
 export { openSandbox, sandboxReport, type OpenSandboxOptions } from "./compute/sandbox/open.ts";
 export type * from "./compute/sandbox/sandbox.ts";
 /** Verifiers, also `flywheel/verifiers`. */

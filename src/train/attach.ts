@@ -1,5 +1,6 @@
 /** The models beside the policy, all adapters of its base: what an algorithm brings (critic, line search) and what was handed in. */
 import { trustAdapter } from "../loop/update/trust-region.ts";
+import type { Policy } from "../loop/rollout/episode.ts";
 import type { Algorithm, Engine, Reward } from "../types.ts";
 import type { TrainConfig } from "./config.ts";
 import { criticAdapter } from "./critic.ts";
@@ -9,6 +10,8 @@ export interface AttachedModels {
   /** Grades what is trained on; the environment's own reward then only evaluates. */
   readonly reward?: Reward;
   readonly turnScorer?: TurnScorer;
+  /** Plays the episodes, in training and in evaluation. */
+  readonly play?: Policy["play"];
   /** The adapter that a critic starts as a copy of (a reward model's); default: a fresh one. */
   readonly criticFrom?: string;
 }

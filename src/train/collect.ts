@@ -45,8 +45,10 @@ export async function collectGroups(
     return Array.from({ length: groupSize }, (_, sample) => async (signal: AbortSignal): Promise<Scored> => {
       const address = { seed, stage, step, sample, repeat };
       const play = async (player: Policy): Promise<Scored> => {
-        const trajectory = await playEpisode(env, task, { ...options, policy: player, address, signal });
-        return scoreTrajectory(options.reward ?? env.reward, trajectory, { signal });
+        const episode = { ...options, address, signal };
+        const played = await (player.play?.(task, episode) ?? playEpisode(env, task, { ...episode, policy: player }));
+        const { trajectory, verdict } = "trajectory" in played ? played : { trajectory: played };
+        return verdict === undefined ? scoreTrajectory(options.reward ?? env.reward, trajectory, { signal }) : { trajectory, verdict };
       };
       const scored = await (together === undefined ? play(policy) : together.run(place * groupSize + sample, policy, play));
       options.onRollout?.(++done, total);

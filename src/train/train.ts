@@ -84,9 +84,10 @@ export async function train(
   }
   const { policy: opened, models } = await openTrainable(config, { run, algorithm, ...(attach === undefined ? {} : { attach }) });
   await using policy = opened;
+  const { play } = models;
   const context = {
     config,
-    policy,
+    policy: play === undefined ? policy : { ...policy, play },
     run,
     observer,
     ...(environment === undefined ? {} : { env: environment }),

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { ApiError } from "./errors.ts";
 
-export interface AccessOptions {
+interface AccessOptions {
   /** Without any, everybody may ask. */
   readonly keys: readonly string[];
   /** Requests a minute for each key; Infinity is no limit. */
@@ -12,9 +12,9 @@ export interface AccessOptions {
 /** Names a caller in sessions and limits without holding the key. */
 export type Caller = string;
 
-export const anonymous: Caller = "anonymous";
-
 const hashOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+export const callerOfKey = (key: string): Caller => hashOf(key).toString("hex").slice(0, 16);
 
 interface Bucket {
   tokens: number;
@@ -33,12 +33,12 @@ export class Access {
 
   /** The caller of an Authorization header; refuses an unknown one with 401. */
   callerOf(authorization: string | undefined): Caller {
-    if (this.#hashes.length === 0) return anonymous;
+    if (this.#hashes.length === 0) return "anonymous";
     const given = /^Bearer (.+)$/i.exec(authorization ?? "")?.[1];
     const hash = hashOf(given ?? "");
     let known = false; // every key is compared, so that the time says nothing about which one is near
     for (const own of this.#hashes) if (timingSafeEqual(own, hash)) known = true;
-    if (known && given !== undefined) return hash.toString("hex").slice(0, 16);
+    if (known && given !== undefined) return callerOfKey(given);
     const message = given === undefined ? "expected a key in the header Authorization: Bearer <key>, got none" : "the API key is not known";
     throw new ApiError(401, message, { type: "authentication_error", code: "invalid_api_key" });
   }

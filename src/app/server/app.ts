@@ -4,6 +4,7 @@ import { bodyLimit } from "hono/body-limit";
 import { cors } from "hono/cors";
 import type { Access } from "./access.ts";
 import { sessionRoutes } from "./capture/routes.ts";
+import type { Session } from "./capture/session.ts";
 import { chat } from "./chat.ts";
 import { complete } from "./completions.ts";
 import { ApiError, toApiError } from "./errors.ts";
@@ -11,7 +12,7 @@ import { callerOf, readBody, sessionOf, type AppEnv } from "./http.ts";
 import { readChat, readCompletion } from "./requests.ts";
 import type { Service } from "./service.ts";
 
-export interface AppOptions {
+interface AppOptions {
   readonly access: Access;
   readonly maxBodyBytes: number;
   /** Requests that may be sampled or wait at once. */
@@ -20,6 +21,8 @@ export interface AppOptions {
   readonly corsOrigins: readonly string[];
   /** Only these may stand in the header Host; undefined: any. */
   readonly hosts?: ReadonlySet<string>;
+  /** Only calls of sessions that were made beforehand are answered. */
+  readonly sessionsOnly: boolean;
   /** True once the server takes no new work. */
   readonly draining: () => boolean;
 }
@@ -34,15 +37,18 @@ export function createApp(service: Service, options: AppOptions): Hono<AppEnv> {
   app.get("/v1/models", (c) => c.json({ object: "list", data: [...service.models.keys()].map((id) => model(service, id)) }));
   app.get("/v1/models/:id{.+}", (c) => {
     const id = c.req.param("id");
-    if (!service.models.has(id)) throw new ApiError(404, `model ${id}: there is none of this name`, { param: "model", code: "model_not_found" });
+    if (!service.models.has(id))
+      throw new ApiError(404, `model ${id}: there is none of this name`, { param: "model", code: "model_not_found" });
     return c.json(model(service, id));
   });
   app.post("/v1/embeddings", () => {
-    throw new ApiError(400, "embeddings: expected a request for text, got one for embeddings; a policy has none", { code: "unsupported_endpoint" });
+    throw new ApiError(400, "embeddings: expected a request for text, got one for embeddings; a policy has none", {
+      code: "unsupported_endpoint",
+    });
   });
   for (const prefix of ["/v1", "/s/:session/v1"]) {
-    app.post(`${prefix}/chat/completions`, (c) => chatRoute(c, service));
-    app.post(`${prefix}/completions`, (c) => completionRoute(c, service));
+    app.post(`${prefix}/chat/completions`, (c) => chatRoute(c, service, options));
+    app.post(`${prefix}/completions`, (c) => completionRoute(c, service, options));
   }
   sessionRoutes(app, service);
   return app;
@@ -76,7 +82,8 @@ function guard(app: Hono<AppEnv>, service: Service, { access, maxBodyBytes, maxR
     } catch (cause) {
       return reject(cause instanceof ApiError && cause.status === 429 ? "rate" : "key", cause as ApiError);
     }
-    if (c.req.method === "POST" && gate.running >= maxRequests) reject("full", unavailable(`${maxRequests} requests are running or wait`, 1));
+    if (c.req.method === "POST" && gate.running >= maxRequests)
+      reject("full", unavailable(`${maxRequests} requests are running or wait`, 1));
     return next();
   });
   const onError = (): never => {
@@ -87,7 +94,11 @@ function guard(app: Hono<AppEnv>, service: Service, { access, maxBodyBytes, maxR
 }
 
 const unavailable = (why: string, seconds: number): ApiError =>
-  new ApiError(503, `${why}; try again in ${seconds} s`, { type: "server_error", code: "unavailable", headers: { "retry-after": String(seconds) } });
+  new ApiError(503, `${why}; try again in ${seconds} s`, {
+    type: "server_error",
+    code: "unavailable",
+    headers: { "retry-after": String(seconds) },
+  });
 
 /** Without the port. */
 const hostName = (host: string): string => host.replace(/:\d+$/, "").toLowerCase();
@@ -95,7 +106,10 @@ const hostName = (host: string): string => host.replace(/:\d+$/, "").toLowerCase
 /** The route's pattern, so that ids in paths make no series of their own. */
 function routeOf(c: Context<AppEnv>): string {
   const { path } = c.req;
-  return path.replace(/^\/s\/[^/]+\//, "/s/:session/").replace(/^\/v1\/(sessions|models)\/[^/]+/, "/v1/$1/:id").slice(0, 60);
+  return path
+    .replace(/^\/s\/[^/]+\//, "/s/:session/")
+    .replace(/^\/v1\/(sessions|models)\/[^/]+/, "/v1/$1/:id")
+    .slice(0, 60);
 }
 
 function failure(cause: unknown): Response {
@@ -111,31 +125,36 @@ const model = ({ started, policy }: Service, id: string): object => ({
   max_model_len: policy.engine.info.contextLength,
 });
 
-async function chatRoute(c: Context<AppEnv>, service: Service): Promise<Response> {
-  const request = readChat(await readBody(c));
-  const id = sessionOf(c, request.sampling.session);
-  const session = id === undefined ? undefined : service.sessions.getOrCreate(id, callerOf(c));
+/** The session that a call belongs to, if any; made by its first call unless only given ones are served. */
+function sessionFor(c: Context<AppEnv>, { sessions }: Service, found: { metadata: string | undefined; sessionsOnly: boolean }): Session | undefined {
+  const id = sessionOf(c, found.metadata);
+  if (id === undefined && found.sessionsOnly) throw new ApiError(404, "session: expected a call of a session, got none", { code: "session_not_found" });
+  if (id === undefined) return undefined;
+  return found.sessionsOnly ? sessions.get(id, callerOf(c)) : sessions.getOrCreate(id, callerOf(c));
+}
+
+/** The client has gone, or the session was ended. */
+const signalOf = (c: Context<AppEnv>, session: Session | undefined): AbortSignal =>
+  session === undefined ? c.req.raw.signal : AbortSignal.any([c.req.raw.signal, session.ended]);
+
+async function chatRoute(c: Context<AppEnv>, service: Service, { sessionsOnly }: AppOptions): Promise<Response> {
+  const asked = readChat(await readBody(c));
+  const session = sessionFor(c, service, { metadata: asked.sampling.session, sessionsOnly });
+  const request = session === undefined ? asked : { ...asked, sampling: session.ruled(asked.sampling) };
   const { renderer } = service.policy;
   const open = (): ReturnType<Parameters<typeof chat>[2]["open"]> => {
     if (session !== undefined) return session.open(request, () => service.metrics.add("flywheel_history_changed_total"));
     return { ids: renderer.start(request.messages, request.tools).ids, commit: () => undefined, release: () => undefined };
   };
-  return chat(service, request, { open, signal: c.req.raw.signal });
+  return chat(service, request, { open, signal: signalOf(c, session) });
 }
 
-async function completionRoute(c: Context<AppEnv>, service: Service): Promise<Response> {
-  const request = readCompletion(await readBody(c));
-  const id = sessionOf(c, request.sampling.session);
-  const session = id === undefined ? undefined : service.sessions.getOrCreate(id, callerOf(c));
+async function completionRoute(c: Context<AppEnv>, service: Service, { sessionsOnly }: AppOptions): Promise<Response> {
+  const asked = readCompletion(await readBody(c));
+  const session = sessionFor(c, service, { metadata: asked.sampling.session, sessionsOnly });
+  const request = session === undefined ? asked : { ...asked, sampling: session.ruled(asked.sampling) };
   return complete(service, request, {
-    signal: c.req.raw.signal,
-    record: (prompt, spans) => {
-      const opened = session?.openRaw(prompt);
-      opened?.commit(spans.map((span) => ({ span, message: { role: "assistant", content: textOf(service, span.ids) }, parse: "answer" })));
-      opened?.release();
-    },
+    signal: signalOf(c, session),
+    open: (prompt) => session?.openRaw(prompt),
   });
 }
-
-const textOf = ({ policy: { renderer } }: Service, ids: readonly number[]): string =>
-  renderer.tokenizer.decode(ids.filter((id) => !renderer.stopIds.includes(id)));

@@ -54,7 +54,11 @@ export async function chat(
 type Constraint = ReturnType<TurnConstraints["of"]>;
 
 /** Samples, reads the turns and records them; whatever happens, the place and the gate are given back. */
-async function answers(call: Call, constraint: Constraint, onToken: (token: DrawnToken) => void): Promise<readonly [Answer[], readonly SampledSpan[]]> {
+async function answers(
+  call: Call,
+  constraint: Constraint,
+  onToken: (token: DrawnToken) => void,
+): Promise<readonly [Answer[], readonly SampledSpan[]]> {
   const { service, request, opened, granted } = call;
   const made: GrammarConstraint[] = []; // in the order of the answers
   const make = (): GrammarConstraint => {
@@ -145,8 +149,7 @@ function streamed(call: Call, constraint: Constraint): Response {
       for (const delta of callDeltas(message)) chunk(index, { tool_calls: [delta] });
       chunk(index, {}, { finish });
     });
-    if (sampling.includeUsage)
-      send({ ...facts, object: "chat.completion.chunk", choices: [], usage: usageOf(opened.ids.length, spans) });
+    if (sampling.includeUsage) send({ ...facts, object: "chat.completion.chunk", choices: [], usage: usageOf(opened.ids.length, spans) });
   };
   const onCancel = (): void => granted.abort.abort(new Error("the client has left"));
   return eventStream(write, { headers: versionHeader(granted.version), onCancel });

@@ -57,7 +57,7 @@ export async function lease({ gate, policy, metrics, stopping }: Service, client
   return { version: policy.engine.version, abort, release };
 }
 
-export interface GenerateOptions {
+interface GenerateOptions {
   readonly sampling: Sampling;
   readonly seed: number;
   readonly signal: AbortSignal;
@@ -105,9 +105,11 @@ export function factsOf(kind: "chatcmpl" | "cmpl", model: string, version: Polic
 const fingerprintOf = (version: PolicyVersion): string => `flywheel-v${version}`;
 
 /** The header that names the version of the weights which answered. */
-export const versionHeader = (version: PolicyVersion): Readonly<Record<string, string>> => ({ "x-flywheel-policy-version": String(version) });
+export const versionHeader = (version: PolicyVersion): Readonly<Record<string, string>> => ({
+  "x-flywheel-policy-version": String(version),
+});
 
-export interface Usage {
+interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;

@@ -10,7 +10,11 @@ export interface TokenReport extends TokenLogprob {
 type Texts = Pick<ChatRenderer, "tokenizer" | "stopIds">;
 
 /** Null unless asked for. The end token is left out: it is no part of the content. */
-export function chatLogprobs(tokens: readonly TokenReport[], texts: Texts, { logprobs }: Sampling): { content: unknown[]; refusal: null } | null {
+export function chatLogprobs(
+  tokens: readonly TokenReport[],
+  texts: Texts,
+  { logprobs }: Sampling,
+): { content: unknown[]; refusal: null } | null {
   if (logprobs === undefined) return null;
   const entry = ({ id, logprob }: TokenLogprob): object => {
     const bytes = texts.tokenizer.bytesOf(id);

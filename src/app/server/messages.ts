@@ -46,7 +46,8 @@ export function messagesOf(given: readonly GivenMessage[]): Message[] {
     const content = contentOf(message.content, where);
     if (message.role === "tool") {
       const name = names.get(message.tool_call_id);
-      if (name === undefined) throw wrongField(`${where}.tool_call_id`, `expected the id of an earlier tool call, got ${message.tool_call_id}`);
+      if (name === undefined)
+        throw wrongField(`${where}.tool_call_id`, `expected the id of an earlier tool call, got ${message.tool_call_id}`);
       return { role: "tool", content, toolCallId: message.tool_call_id, name };
     }
     if (message.role !== "assistant") return { role: message.role === "developer" ? "system" : message.role, content };

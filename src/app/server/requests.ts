@@ -89,8 +89,8 @@ export interface Sampling {
   readonly session: string | undefined;
 }
 
-export type ToolChoice = { readonly type: "auto" | "none" | "required" } | { readonly type: "named"; readonly name: string };
-export type ResponseFormat = { readonly type: "text" | "json" } | { readonly type: "schema"; readonly schema: JsonObject };
+type ToolChoice = { readonly type: "auto" | "none" | "required" } | { readonly type: "named"; readonly name: string };
+type ResponseFormat = { readonly type: "text" | "json" } | { readonly type: "schema"; readonly schema: JsonObject };
 
 export interface ChatRequest {
   readonly sampling: Sampling;
@@ -169,7 +169,10 @@ export function parsed<T>(schema: z.ZodType<T>, body: unknown): T {
   if (issue?.code === "unrecognized_keys") {
     const [key = ""] = issue.keys;
     const param = [...issue.path, key].join(".");
-    throw new ApiError(400, `${param}: expected a supported field; this one is not, and is not ignored`, { param, code: "unsupported_parameter" });
+    throw new ApiError(400, `${param}: expected a supported field; this one is not, and is not ignored`, {
+      param,
+      code: "unsupported_parameter",
+    });
   }
   throw wrongField(issue?.path.join(".") === "" ? "body" : (issue?.path.join(".") ?? "body"), issue?.message ?? "not understood");
 }

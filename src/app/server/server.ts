@@ -14,7 +14,7 @@ import type { ServedPolicy, Service } from "./service.ts";
 
 export interface ServeOptions {
   readonly policy: ServedPolicy;
-  /** Model names, each with the adapter that it stands for; the first is the policy's own. */
+  /** Model names, each with the adapter that it stands for; "*" is any other name. */
   readonly models: ReadonlyMap<string, string>;
   readonly host?: string;
   /** 0 takes a free one. */
@@ -26,9 +26,17 @@ export interface ServeOptions {
   readonly defaultMaxTokens?: number;
   readonly corsOrigins?: readonly string[];
   readonly sessions?: Partial<StoreOptions>;
+  /** Only calls of sessions that were made beforehand are answered. */
+  readonly sessionsOnly?: boolean;
 }
 
-const defaults = { maxRequests: 256, maxBodyBytes: 4 * 2 ** 20, defaultMaxTokens: 1024, maxSessions: 10_000, maxTokens: 5_000_000 } as const;
+const defaults = {
+  maxRequests: 256,
+  maxBodyBytes: 4 * 2 ** 20,
+  defaultMaxTokens: 1024,
+  maxSessions: 10_000,
+  maxTokens: 5_000_000,
+} as const;
 
 export interface RunningServer {
   readonly url: string;
@@ -73,6 +81,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     maxRequests: options.maxRequests ?? defaults.maxRequests,
     corsOrigins: options.corsOrigins ?? [],
     draining: () => draining,
+    sessionsOnly: options.sessionsOnly ?? false,
     ...(keys.length === 0 ? { hosts: loopback } : {}),
   });
   const serverOptions = { requestTimeout: 60_000, headersTimeout: 20_000 };
@@ -89,18 +98,29 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     },
     close: async (seconds) => {
       draining = true;
-      const closed = once(server, "close");
-      server.close();
-      const timer = setTimeout(() => stopping.abort(new Error("the server has ended")), seconds * 1000);
-      await gate.exclusive(async () => undefined);
-      clearTimeout(timer);
-      server.closeIdleConnections();
-      const patience = setTimeout(() => server.closeAllConnections(), 1000);
-      await closed;
-      clearTimeout(patience);
+      await ended(server, { gate, stopping, seconds });
       await sessions.close();
     },
   };
+}
+
+interface Ending {
+  readonly gate: SwapGate;
+  readonly stopping: AbortController;
+  readonly seconds: number;
+}
+
+/** Closes the door, waits for what runs, aborts what is still there after `seconds`, and ends connections that clients keep open. */
+async function ended(server: Server, { gate, stopping, seconds }: Ending): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  const timer = setTimeout(() => stopping.abort(new Error("the server has ended")), seconds * 1000);
+  await gate.exclusive(async () => undefined);
+  clearTimeout(timer);
+  server.closeIdleConnections();
+  const patience = setTimeout(() => server.closeAllConnections(), 1000);
+  await closed;
+  clearTimeout(patience);
 }
 
 async function listening(server: Server, host: string, port: number): Promise<void> {

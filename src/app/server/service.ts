@@ -14,7 +14,7 @@ export interface ServedPolicy {
 
 export interface Service {
   readonly policy: ServedPolicy;
-  /** Model names, each with the adapter that it stands for. */
+  /** Model names, each with the adapter that it stands for; "*" is any other name. */
   readonly models: ReadonlyMap<string, string>;
   readonly constraints: TurnConstraints;
   readonly gate: SwapGate;
@@ -29,7 +29,7 @@ export interface Service {
 }
 
 export function adapterOf({ models }: Service, model: string): string {
-  const adapter = models.get(model);
+  const adapter = models.get(model) ?? models.get("*");
   if (adapter !== undefined) return adapter;
   const message = `model: expected one of ${[...models.keys()].join(", ")}, got ${model}`;
   throw new ApiError(404, message, { param: "model", code: "model_not_found" });

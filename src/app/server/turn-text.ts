@@ -2,7 +2,7 @@
 import { overlap } from "../../compute/text/dialects/dialect.ts";
 import { streamDecoder, type Tokenizer } from "../../compute/text/tokenizer.ts";
 
-export interface TurnTextOptions {
+interface TurnTextOptions {
   readonly tokenizer: Tokenizer;
   /** Ids that end the turn; they are no text. */
   readonly stopIds: readonly number[];

@@ -5,7 +5,7 @@
 import { setMaxListeners } from "node:events";
 import { EnvError, FlywheelError, PolicyError, expected, messageOf } from "../../errors.ts";
 import type { ChatRenderer } from "../../compute/text/renderer.ts";
-import type { Engine, Env, Episode, EpisodeEnd, Task, Trajectory } from "../../types.ts";
+import type { Engine, Env, Episode, EpisodeEnd, Task, Trajectory, Verdict } from "../../types.ts";
 import type { CompactionOptions } from "./compaction.ts";
 import { Play, untilAborted } from "./play.ts";
 
@@ -13,6 +13,8 @@ import { Play, untilAborted } from "./play.ts";
 export interface Policy {
   readonly engine: Pick<Engine, "sample" | "info">;
   readonly renderer: ChatRenderer;
+  /** Plays whole episodes in place of the environment: an agent of its own, which asks this policy. A verdict that it has is the reward. */
+  readonly play?: (task: Task, options: EpisodeOptions) => Promise<{ readonly trajectory: Trajectory; readonly verdict?: Verdict }>;
 }
 
 /** Address of an episode's randomness; the turn is added. */
@@ -89,12 +91,10 @@ export async function playEpisode(
     clearTimeout(timer);
   }
   const { address } = options;
-  const again = address.repeat === 0 ? "" : `+${address.repeat}`;
-  const id = `${address.stage}-${address.step}/${task.id}${again}/${address.sample}`;
   const { rows, turns, messages, newRows, compactions } = play;
   const shortened = compaction === "none" ? {} : { compactions };
   return {
-    id,
+    id: episodeId(task, address),
     task,
     sample: address.sample,
     turns,
@@ -104,6 +104,11 @@ export async function playEpisode(
     measures: { ...measures, ...shortened, newRows, sampledTokens: play.sampledTokens },
     seconds: (performance.now() - started) / 1000,
   };
+}
+
+/** Names an episode in the records of a run. */
+export function episodeId({ id }: Task, { stage, step, sample, repeat }: EpisodeAddress): string {
+  return `${stage}-${step}/${id}${repeat === 0 ? "" : `+${repeat}`}/${sample}`;
 }
 
 async function close(episode: Episode, milliseconds: number): Promise<void> {

@@ -47,7 +47,11 @@ function rewritten(message: OpenAI.Chat.Completions.ChatCompletionMessage, style
   if (style === 0) return message;
   const calls = (message.tool_calls ?? []).map((call, i) => {
     if (call.type !== "function") throw new Error(call.type);
-    return { id: `own-${i}`, type: "function" as const, function: { name: call.function.name, arguments: JSON.stringify(JSON.parse(call.function.arguments), null, 1) } };
+    return {
+      id: `own-${i}`,
+      type: "function" as const,
+      function: { name: call.function.name, arguments: JSON.stringify(JSON.parse(call.function.arguments), null, 1) },
+    };
   });
   const content = message.content === null && style === 2 ? "" : message.content;
   return { role: "assistant", content, ...(calls.length === 0 ? {} : { tool_calls: calls }) };
@@ -71,11 +75,12 @@ async function converse(server: Served, session: string, seed: number): Promise<
       return Array.from({ length: branches }, (_, i) => [...messages, said, ...results, { role: "user", content: `And ${i}? <|im_end|>` }]);
     });
     // Sub-agents go on side by side; one of them is followed further.
-    if (next.length > 1) await Promise.all(next.map((branch, i) => ask(server, session, { messages: branch, seed: seed * 1000 + i }, i === 0)));
+    if (next.length > 1)
+      await Promise.all(next.map((branch, i) => ask(server, session, { messages: branch, seed: seed * 1000 + i }, i === 0)));
     messages = next[below(next.length)]!;
     if (below(5) === 0) {
       const other: Chat[number] = { role: "assistant", content: "Something else." };
-      messages = messages.map((message) => (message.role === "assistant" ? other : message)).filter(({ role }) => role !== "tool");
+      messages = messages.filter(({ role }) => role !== "tool").map((message) => (message.role === "assistant" ? other : message));
       changed++;
     }
   }
@@ -136,30 +141,52 @@ test("a plain conversation is one row; a parallel branch is a sibling in which w
   const results: Chat = (first!.tool_calls ?? []).map((_, i) => ({ role: "tool", tool_call_id: `own-${i}`, content: "7" }));
   await ask(server, "a", { messages: [...answered, ...results, { role: "user", content: "Thanks." }], seed: 2 }, true);
   const session = server.server.sessions.get("a", "anonymous");
-  expect(session.scored().trajectory.rows.map(({ spans }) => spans.map(({ kind }) => kind))).toEqual([["context", "sampled", "context", "sampled"]]);
+  expect(session.scored().trajectory.rows.map(({ spans }) => spans.map(({ kind }) => kind))).toEqual([
+    ["context", "sampled", "context", "sampled"],
+  ]);
   expect(session.scored().trajectory.turns[0]!.replies.at(-1)).toEqual({ role: "user", content: "Thanks." });
   await ask(server, "a", { messages: [...answered, ...results, { role: "user", content: "Again?" }], seed: 3 }, false);
   const { rows, measures } = session.scored().trajectory;
-  expect(rows.map(({ spans }) => spans.map(({ kind }) => kind))).toEqual([["context", "sampled", "context", "sampled"], ["context", "sampled"]]);
+  expect(rows.map(({ spans }) => spans.map(({ kind }) => kind))).toEqual([
+    ["context", "sampled", "context", "sampled"],
+    ["context", "sampled"],
+  ]);
   expect(measures).toMatchObject({ branches: 1, changedHistories: 0 });
   const [shared] = [rows[0]!.spans.slice(0, 2).flatMap(({ ids }) => [...ids])];
   expect(idsOf(rows[1]!).slice(0, shared.length)).toEqual(shared);
 });
 
+interface RewardAnswer {
+  readonly verdict: { readonly type: string; readonly score: number };
+  readonly error: { readonly param: string; readonly type: string; readonly code: string };
+}
+interface SessionAnswer {
+  readonly feedback: readonly unknown[];
+  readonly verdict: { readonly score: number };
+  readonly trajectory: Trajectory;
+}
+
 test("rewards: a number, a thumb, a turn, words, an order; and what is refused", async () => {
   const server = await served({ policy: await deskPolicy() });
-  for (const id of ["a", "b", "c"]) await server.post(`/s/${id}/v1/chat/completions`, { model: "desk", messages: [{ role: "user", content: "hi" }], max_tokens: 4 });
-  const reward = async (id: string, body: unknown) => (await server.post(`/v1/sessions/${id}/reward`, body)).json() as Promise<any>;
+  for (const id of ["a", "b", "c"])
+    await server.post(`/s/${id}/v1/chat/completions`, { model: "desk", messages: [{ role: "user", content: "hi" }], max_tokens: 4 });
+  const reward = async (id: string, body: unknown) =>
+    (await server.post(`/v1/sessions/${id}/reward`, body)).json() as Promise<RewardAnswer>;
   expect((await reward("a", { reward: 0.25 })).verdict).toMatchObject({ type: "scored", score: 0.25 });
   expect((await reward("a", { good: true })).verdict).toMatchObject({ score: 1 });
   await reward("a", { text: "shorter, please" });
   await reward("a", { reward: -1, turn: 0 });
-  const view = (await (await server.fetch("/v1/sessions/a")).json()) as any;
-  expect(view.feedback).toEqual([{ type: "binary", good: true }, { type: "text", text: "shorter, please" }]);
+  const view = (await (await server.fetch("/v1/sessions/a")).json()) as SessionAnswer;
+  expect(view.feedback).toEqual([
+    { type: "binary", good: true },
+    { type: "text", text: "shorter, please" },
+  ]);
   expect(view.trajectory.turns[0]).toMatchObject({ row: 0, span: 1, reward: -1 });
-  expect(view.trajectory.rows[0].spans[1]).toMatchObject({ kind: "sampled", version: 0 });
+  expect(view.trajectory.rows[0]!.spans[1]).toMatchObject({ kind: "sampled", version: 0 });
   await reward("a", { order: ["b", "c", "a"] });
-  const scores = await Promise.all(["a", "b", "c"].map(async (id) => ((await (await server.fetch(`/v1/sessions/${id}`)).json()) as any).verdict.score));
+  const scores = await Promise.all(
+    ["a", "b", "c"].map(async (id) => ((await (await server.fetch(`/v1/sessions/${id}`)).json()) as SessionAnswer).verdict.score),
+  );
   expect(scores).toEqual([0, 1, 0.5]);
   expect((await reward("a", { reward: 1, turn: 5 })).error.param).toBe("turn");
   expect((await reward("a", { reward: "high" })).error.type).toBe("invalid_request_error");

@@ -80,7 +80,8 @@ test("text that only looks like the beginning of a call is sent, and a turn that
     const request = { model: "desk", messages: [{ role: "user" as const, content: "?" }], tools };
     expect((await client.chat.completions.create(request)).choices[0]!.message.content).toBe(text);
     let streamed = "";
-    for await (const { choices } of await client.chat.completions.create({ ...request, stream: true })) streamed += choices[0]?.delta.content ?? "";
+    for await (const { choices } of await client.chat.completions.create({ ...request, stream: true }))
+      streamed += choices[0]?.delta.content ?? "";
     expect(streamed).toBe(text);
   }
 });
@@ -94,7 +95,8 @@ test("stop strings are cut off, in streams too; n answers; log-probs with altern
   const cut = await client.chat.completions.create({ ...base, stop });
   expect(cut.choices[0]).toMatchObject({ finish_reason: "stop", message: { content: free.slice(0, free.indexOf(stop)) } });
   let streamed = "";
-  for await (const { choices } of await client.chat.completions.create({ ...base, stop, stream: true })) streamed += choices[0]?.delta.content ?? "";
+  for await (const { choices } of await client.chat.completions.create({ ...base, stop, stream: true }))
+    streamed += choices[0]?.delta.content ?? "";
   expect(streamed).toBe(cut.choices[0]!.message.content);
   const several = await client.chat.completions.create({ ...base, n: 3, logprobs: true, top_logprobs: 4 });
   expect(several.choices.map(({ index }) => index)).toEqual([0, 1, 2]);
@@ -124,7 +126,13 @@ const refusals: readonly (readonly [string, unknown, number, string, RegExp])[] 
   ["an unknown field", { model: "desk", messages: [user], top_k: 3 }, 400, "top_k", /supported field/],
   ["a tool of no schema", { model: "desk", messages: [user], tools: [{ type: "web" }] }, 400, "tools.0.type", /function/],
   ["a forced call without tools", { model: "desk", messages: [user], tool_choice: "required" }, 400, "tool_choice", /tools/],
-  ["a result of no call", { model: "desk", messages: [{ role: "tool", tool_call_id: "x", content: "" }] }, 400, "messages.0.tool_call_id", /earlier/],
+  [
+    "a result of no call",
+    { model: "desk", messages: [{ role: "tool", tool_call_id: "x", content: "" }] },
+    400,
+    "messages.0.tool_call_id",
+    /earlier/,
+  ],
   ["a prompt that is too long", { model: "desk", messages: [{ role: "user", content: "word ".repeat(2000) }] }, 400, "messages", /context/],
 ];
 

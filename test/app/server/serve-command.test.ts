@@ -14,14 +14,19 @@ async function serving(args: readonly string[], cwd: string, use: (url: string) 
     const listen = (text: string): void => {
       err += text;
       const url = /http:\S+\/v1/.exec(text)?.[0];
-      if (url !== undefined) use(url).then(resolve, reject).finally(() => interrupt.abort(new Error("interrupted")));
+      if (url !== undefined)
+        use(url)
+          .then(resolve, reject)
+          .finally(() => interrupt.abort(new Error("interrupted")));
     };
     void runFlywheel(["serve", "--port", "0", ...args], {
       cwd,
       signal: interrupt.signal,
       allowToStop: (milliseconds) => (patience = milliseconds),
       stderr: { write: listen, columns: 100 },
-    }).then(({ code }) => (ended = code)).finally(resolve);
+    })
+      .then(({ code }) => (ended = code))
+      .finally(resolve);
   });
   let ended = -1;
   await used;
@@ -42,7 +47,8 @@ test("a run and an adapter under names of their own, with a key, until it is int
     for await (const { id } of await client.models.list()) ids.push(id);
     expect(ids).toEqual(["own", "tuned"]);
     const say = async (name: string) =>
-      (await client.chat.completions.create({ model: name, messages: [{ role: "user", content: "hi" }], temperature: 0, max_tokens: 12 })).choices[0]!.message.content;
+      (await client.chat.completions.create({ model: name, messages: [{ role: "user", content: "hi" }], temperature: 0, max_tokens: 12 }))
+        .choices[0]!.message.content;
     const [own, tuned] = await Promise.all([say("own"), say("tuned")]);
     expect(tuned).not.toBe(own);
     // The adapter's answer is the run's: the same words as `flywheel chat` says.

@@ -28,7 +28,10 @@ function withHost(url: string, host: string): Promise<number> {
 
 async function metric({ fetch }: Served, name: string): Promise<number> {
   const text = await (await fetch("/metrics")).text();
-  return text.split("\n").filter((line) => line.startsWith(name)).reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith(name))
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
 async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
@@ -75,10 +78,13 @@ test("budgets: requests a minute, bytes of a body, content types, JSON that is n
   expect(await third.json()).toMatchObject({ error: { type: "rate_limit_error" } });
   const server = await served({ policy: await deskPolicy(), maxBodyBytes: 2000 });
   expect((await ask(server, { user: "x".repeat(3000) })).status).toBe(413);
-  const raw = (body: string, type: string) => server.fetch("/v1/chat/completions", { method: "POST", body, headers: { "content-type": type } });
+  const raw = (body: string, type: string) =>
+    server.fetch("/v1/chat/completions", { method: "POST", body, headers: { "content-type": type } });
   expect((await raw("{}", "text/plain")).status).toBe(415);
   expect(await (await raw("{broken", "application/json")).json()).toMatchObject({ error: { code: "invalid_json" } });
-  expect(await (await server.post("/v1/embeddings", {})).json()).toMatchObject({ error: { code: "unsupported_endpoint", type: "invalid_request_error" } });
+  expect(await (await server.post("/v1/embeddings", {})).json()).toMatchObject({
+    error: { code: "unsupported_endpoint", type: "invalid_request_error" },
+  });
   expect(await (await server.fetch("/v2/x")).json()).toMatchObject({ error: { code: "unknown_url" } });
   const models = (await (await server.fetch("/v1/models")).json()) as { data: { id: string }[] };
   expect(models.data.map(({ id }) => id)).toEqual(["desk"]);
@@ -91,7 +97,10 @@ test("pages of other origins are let in by name alone", async () => {
   const closed = await served({ policy: await deskPolicy() });
   expect((await closed.fetch("/v1/models", { headers: { origin } })).headers.get("access-control-allow-origin")).toBeNull();
   const open = await served({ policy: await deskPolicy(), corsOrigins: [origin], keys: ["k"] });
-  const preflight = await open.fetch("/v1/chat/completions", { method: "OPTIONS", headers: { origin, "access-control-request-method": "POST" } });
+  const preflight = await open.fetch("/v1/chat/completions", {
+    method: "OPTIONS",
+    headers: { origin, "access-control-request-method": "POST" },
+  });
   expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, origin]);
   const other = await open.fetch("/v1/chat/completions", { method: "OPTIONS", headers: { origin: "https://other.example" } });
   expect(other.headers.get("access-control-allow-origin")).toBeNull();
@@ -184,7 +193,10 @@ test("sessions beyond the memory make room, the longest idle first, and are coun
   expect(there).toEqual([200, 404, 404, 200, 200]);
   expect(await metric(server, 'flywheel_sessions_evicted_total{to="disk"}')).toBe(2);
   await server.server.close(0);
-  const ids = (await readFile(join(folder, "sessions.jsonl"), "utf8")).trim().split("\n").map((line) => decodeRollout(line, "line").scored.trajectory.task.id);
+  const ids = (await readFile(join(folder, "sessions.jsonl"), "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => decodeRollout(line, "line").scored.trajectory.task.id);
   expect(ids).toEqual(["b", "c", "a", "d", "e"]);
 });
 

@@ -82,7 +82,9 @@ async function serve(given: Given, services: CliServices): Promise<void> {
   });
   services.allowToStop((given.drain + 5) * 1000);
   const paint = painter(wantsColour(stderr, environment));
-  stderr.write(`${paint([...models.keys()].join(", "), "bold")} at ${paint(`${server.url}/v1`, "cyan")}${keys.length > 0 ? ", with a key" : ""}\n`);
+  stderr.write(
+    `${paint([...models.keys()].join(", "), "bold")} at ${paint(`${server.url}/v1`, "cyan")}${keys.length > 0 ? ", with a key" : ""}\n`,
+  );
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   stderr.write("ending: running answers may finish; Ctrl-C again ends at once\n");
   await server.close(given.drain);

@@ -6,6 +6,8 @@ import { ConfigError, expected, messageOf } from "../../../errors.ts";
 import { FORBIDDEN_KEYS } from "../../../json.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
 import { train } from "../../../train/train.ts";
+import { agentRollouts } from "../../server/agent.ts";
+import { commandAgent } from "../../server/agent-command.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { pathFrom, shownPath } from "../ui/places.ts";
@@ -18,6 +20,7 @@ interface Given {
   readonly runs: string;
   readonly resume?: boolean;
   readonly json?: boolean;
+  readonly agent?: string;
 }
 
 export function registerTrain(program: Command, services: CliServices): void {
@@ -28,6 +31,7 @@ export function registerTrain(program: Command, services: CliServices): void {
     .option("-s, --set <key=value>", "override one key, for example optim.learningRate=1e-5 (repeatable)", collect, [])
     .option("-n, --name <name>", "name of the run folder")
     .option("--runs <folder>", "where run folders are", "runs")
+    .option("--agent <command>", "plays the episodes: a program that asks the model at OPENAI_BASE_URL")
     .option("--resume", "go on from the newest good checkpoint")
     .option("--json", "progress as JSON lines on stderr, the result as one JSON line on stdout")
     .action((file: string, given: Given) => run(file, given, services));
@@ -42,7 +46,9 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
   const view = trainView(services, json);
   const started = performance.now();
   try {
+    await using agent = given.agent === undefined ? undefined : agentRollouts(commandAgent(given.agent, { cwd, environment }));
     const result = await train(input as TrainConfigInput, {
+      ...(agent === undefined ? {} : { attach: agent.attach }),
       runsFolder: resolve(cwd, given.runs),
       resume: given.resume === true,
       observer: view.observer,
@@ -71,13 +77,14 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
 }
 
 /** The same command again, going on. */
-function resumeWords(file: string, { set, name, runs, json }: Given): string[] {
+function resumeWords(file: string, { set, name, runs, json, agent }: Given): string[] {
   return [
     "train",
     file,
     ...set.flatMap((override) => ["--set", override]),
     ...(name === undefined ? [] : ["--name", name]),
     ...(runs === "runs" ? [] : ["--runs", runs]),
+    ...(agent === undefined ? [] : ["--agent", agent]),
     ...(json === true ? ["--json"] : []),
     "--resume",
   ];

@@ -1,7 +1,7 @@
 /** `/v1/sessions`: make one, look at it, reward it, forget it. */
 import type { Context, Hono } from "hono";
 import { z } from "zod";
-import type { JsonObject, Scored } from "../../../types.ts";
+import type { Scored } from "../../../types.ts";
 import { callerOf, readBody, type AppEnv } from "../http.ts";
 import { parsed } from "../requests.ts";
 import type { Service } from "../service.ts";
@@ -27,7 +27,7 @@ export function sessionRoutes(app: Hono<AppEnv>, { sessions }: Service): void {
     const { id, task } = parsed(createSchema, await readBody(c, {}));
     const session = sessions.create(callerOf(c), {
       ...(id === undefined ? {} : { id }),
-      ...(task === undefined ? {} : { task: { id: task.id, data: (task.data ?? {}) as JsonObject } }),
+      ...(task === undefined ? {} : { task: { id: task.id, data: task.data ?? {} } }),
     });
     return c.json({ id: session.id, object: "session" }, 201);
   });

@@ -4,14 +4,17 @@
  * answers, a retry) is continued once in its own row; each other branch is a row of its own, in which what came before is context, so
  * that no token is trained twice.
  */
+import { setMaxListeners } from "node:events";
 import { expected, finite } from "../../../errors.ts";
 import type { ChatRenderer, RenderState } from "../../../compute/text/renderer.ts";
-import type { Feedback, Finite, Message, SampledSpan, Scored, Span, ToolSpec, Turn, TurnParse, Verdict } from "../../../types.ts";
+import { rng } from "../../../random.ts";
+import type { Feedback, Finite, Message, RandomKey, SampledSpan, Scored, Span, ToolSpec, Turn, TurnParse, Verdict } from "../../../types.ts";
 import { ApiError } from "../errors.ts";
+import type { Sampling } from "../requests.ts";
 import { historyKeys } from "./history.ts";
 
 /** A sampled turn and how it was read. */
-export interface SampledTurn {
+interface SampledTurn {
   readonly span: SampledSpan;
   readonly message: Message;
   readonly parse: TurnParse;
@@ -52,9 +55,26 @@ interface RecordedTurn {
   reward?: Finite;
 }
 
-export interface Conversation {
+/** What holds for every call of a session, whatever the client asks. */
+export interface SessionRules {
+  readonly temperature: number;
+  /** Of one answer. */
+  readonly maxTokens: number;
+  readonly maxCalls: number;
+  /** Address of its randomness; the number of the call is added. */
+  readonly key: RandomKey;
+}
+
+interface Conversation {
   readonly messages: readonly Message[];
   readonly tools: readonly ToolSpec[];
+}
+
+interface SessionOptions {
+  readonly owner: string;
+  readonly renderer: ChatRenderer;
+  readonly task?: Partial<Session["task"]>;
+  readonly rules?: SessionRules;
 }
 
 export class Session {
@@ -69,6 +89,10 @@ export class Session {
   tokens = 0;
   readonly counts = { calls: 0, changedHistories: 0, branches: 0, newRows: 0 };
   readonly feedback: Feedback[] = [];
+  readonly #rules: SessionRules | undefined;
+  readonly #end = new AbortController();
+  /** A call was refused because there had been as many as the rules allow. */
+  overCalled = false;
   readonly #renderer: ChatRenderer;
   readonly #rows: Span[][] = [];
   readonly #turns: RecordedTurn[] = [];
@@ -77,11 +101,38 @@ export class Session {
   #messages: readonly Message[] = [];
   #score: { readonly value: Finite; readonly explanation: string } | undefined;
 
-  constructor(id: string, { owner, renderer, task }: { owner: string; renderer: ChatRenderer; task?: Partial<Session["task"]> }) {
+  constructor(id: string, { owner, renderer, task, rules }: SessionOptions) {
     this.id = id;
+    this.#rules = rules;
+    setMaxListeners(0, this.#end.signal); // one for each running call
     this.owner = owner;
     this.#renderer = renderer;
     this.task = { id: task?.id ?? id, data: task?.data ?? {} };
+  }
+
+  /** Aborted when the session takes no more calls. */
+  get ended(): AbortSignal {
+    return this.#end.signal;
+  }
+
+  /** Takes no more calls, ends those that run, and resolves when none does. */
+  async end(): Promise<void> {
+    this.#end.abort(new Error(`session ${this.id} has ended`));
+    while (this.running > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  /** What a call samples with under the session's rules; refuses one call too many. */
+  ruled(asked: Sampling): Sampling {
+    if (this.ended.aborted) throw new ApiError(409, `session ${this.id}: it has ended`, { code: "session_ended" });
+    const rules = this.#rules;
+    if (rules === undefined) return asked;
+    const { calls } = this.counts;
+    if (calls >= rules.maxCalls) {
+      this.overCalled = true;
+      throw new ApiError(400, expected(`session ${this.id}`, `at most ${rules.maxCalls} calls`, "one more"), { code: "turn_limit" });
+    }
+    const maxTokens = Math.min(asked.maxTokens ?? rules.maxTokens, rules.maxTokens);
+    return { ...asked, temperature: rules.temperature, maxTokens, seed: asked.seed ?? rng(rules.key.lo, rules.key.hi, calls).lo };
   }
 
   /** Finds where a conversation stands. `onChanged` is called if it is not a continuation of what was sampled, though it says so. */
@@ -196,7 +247,10 @@ export class Session {
   rewardTurn(turn: number, value: number): void {
     const found = this.#turns[turn];
     if (found === undefined) {
-      throw new ApiError(400, expected("turn", `an index below ${this.#turns.length}`, String(turn)), { param: "turn", code: "invalid_value" });
+      throw new ApiError(400, expected("turn", `an index below ${this.#turns.length}`, String(turn)), {
+        param: "turn",
+        code: "invalid_value",
+      });
     }
     found.reward = finite(value, `reward of turn ${turn}`);
   }

@@ -8,7 +8,7 @@ import { encodeRollout } from "../../../train/record/trajectory-codec.ts";
 import type { Caller } from "../access.ts";
 import { ApiError } from "../errors.ts";
 import type { Metrics } from "../metrics.ts";
-import { Session } from "./session.ts";
+import { Session, type SessionRules } from "./session.ts";
 
 export interface StoreOptions {
   readonly maxSessions: number;
@@ -31,13 +31,14 @@ export class SessionStore {
     options.metrics.gauge("flywheel_session_tokens", "Tokens of the sessions in memory.", () => this.#tokens());
   }
 
-  create(owner: Caller, { id = randomUUID(), task }: { id?: string; task?: Partial<Session["task"]> } = {}): Session {
+  create(owner: Caller, { id = randomUUID(), ...given }: { id?: string; task?: Partial<Session["task"]>; rules?: SessionRules } = {}): Session {
     if (!idForm.test(id)) {
       throw new ApiError(400, `session: expected letters, digits, "." "_" "-", at most 128, got ${JSON.stringify(id.slice(0, 140))}`);
     }
-    if (this.#sessions.has(id)) throw new ApiError(409, `session ${id}: expected a new id, got one that is taken`, { code: "session_exists" });
+    if (this.#sessions.has(id))
+      throw new ApiError(409, `session ${id}: expected a new id, got one that is taken`, { code: "session_exists" });
     const { renderer } = this.#options;
-    const session = new Session(id, { owner, renderer, ...(task === undefined ? {} : { task }) });
+    const session = new Session(id, { owner, renderer, ...given });
     this.#sessions.set(id, session);
     this.makeRoom();
     return session;

@@ -26,7 +26,10 @@ export async function decodeStep({ model, programs, pool }: Machine, active: rea
     {
       ...model.feeds(variant, "all"),
       ...cache.view(0, active.length),
-      ids: integers(active.map(({ ids }) => ids.at(-1)!), [active.length, 1]),
+      ids: integers(
+        active.map(({ ids }) => ids.at(-1)!),
+        [active.length, 1],
+      ),
       positions: positionsOf(starts, 1, context),
       mask: causalMask(starts, 1, cache.capacity),
       ...drawInputs(active, vocabulary),
@@ -55,9 +58,18 @@ function drawInputs(rows: readonly Sequence[], vocabulary: number): Record<strin
   const inverse = ({ request: { temperature } }: Sequence): number => (temperature === 0 ? 1 : 1 / temperature);
   return {
     inverseTemperature: floats(rows.map(inverse), shape),
-    uniform: floats(rows.map(({ key, logprobs }) => uniform(key, logprobs.length)), shape),
-    rowOffset: integers(rows.map((_, row) => row * blocks), shape),
-    isGreedy: new HostTensor(Uint8Array.from(rows, ({ request }) => Number(request.temperature === 0)), shape),
+    uniform: floats(
+      rows.map(({ key, logprobs }) => uniform(key, logprobs.length)),
+      shape,
+    ),
+    rowOffset: integers(
+      rows.map((_, row) => row * blocks),
+      shape,
+    ),
+    isGreedy: new HostTensor(
+      Uint8Array.from(rows, ({ request }) => Number(request.temperature === 0)),
+      shape,
+    ),
   };
 }
 

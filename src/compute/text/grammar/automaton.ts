@@ -47,7 +47,13 @@ export class Automaton {
     }
     const after: (Stack | null)[] = [];
     for (const { part, rest } of state.stacks) if (part.kind === "bytes" && part.set[byte] === 1) after.push(rest);
-    const found = after.length === 0 ? null : this.#state(after.filter((stack) => stack !== null), after.includes(null));
+    const found =
+      after.length === 0
+        ? null
+        : this.#state(
+            after.filter((stack) => stack !== null),
+            after.includes(null),
+          );
     state.next[byte] = found;
     return found;
   }
@@ -107,7 +113,7 @@ function leastBytes(root: Part): Map<Part, number> {
     found.set(part, Infinity);
     pending.push({ part, left: true }, ...children(part).map((child) => ({ part: child, left: false })));
   }
-  for (let changed = true; changed; ) {
+  for (let changed = true; changed;) {
     changed = false;
     for (const part of order) {
       const values = children(part).map((child) => found.get(child)!);

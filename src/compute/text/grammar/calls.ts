@@ -46,12 +46,25 @@ export const callMarks = (dialect: Dialect): readonly string[] => {
 export function turnGrammar(dialect: Dialect, { tools, calls, required, answer }: CallRules): Part {
   const form = forms[dialect.name];
   const refuse = (): ConfigError =>
-    new ConfigError(expected("tool_choice", "auto, with parallel calls and without strict tools", `other rules on the ${dialect.name} dialect`));
+    new ConfigError(
+      expected("tool_choice", "auto, with parallel calls and without strict tools", `other rules on the ${dialect.name} dialect`),
+    );
   if (form === undefined || (!required && answer === undefined && !form.marked)) throw refuse();
   const one = choice(...tools.map((tool) => call(tool, form)));
   const [open, close] = [literal(form.open), literal(form.close)];
   const body = sequence(line, one, line, close);
-  const more: Part = calls === "one" ? empty : choice(empty, sequence(form.between, open, body, reference(() => more)));
+  const more: Part =
+    calls === "one"
+      ? empty
+      : choice(
+          empty,
+          sequence(
+            form.between,
+            open,
+            body,
+            reference(() => more),
+          ),
+        );
   const called = sequence(open, body, more);
   if (required) return called;
   if (answer !== undefined) return calls === "none" ? answer : choice(answer, called);

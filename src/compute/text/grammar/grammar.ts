@@ -37,7 +37,14 @@ export const oneOf = (characters: string): Part =>
 /** At least `least` and at most `most` times, with `between` in the gaps. */
 export function repeat(part: Part, { least, most, between = empty }: { least: number; most: number; between?: Part }): Part {
   if (most === Infinity) {
-    const more: Part = choice(empty, sequence(between, part, reference(() => more)));
+    const more: Part = choice(
+      empty,
+      sequence(
+        between,
+        part,
+        reference(() => more),
+      ),
+    );
     if (least === 0) return optional(sequence(part, more));
     return sequence(part, ...Array.from({ length: least - 1 }, () => sequence(between, part)), more);
   }
@@ -73,7 +80,13 @@ function scan(mark: string, ends: "until" | "without"): Part {
       groups.set(to, [...(groups.get(to) ?? []), [byte, byte]]);
     }
     const options = [...groups].flatMap(([to, ranges]) => {
-      if (to < wanted.length) return [sequence(bytes(...ranges), reference(() => rules[to]!))];
+      if (to < wanted.length)
+        return [
+          sequence(
+            bytes(...ranges),
+            reference(() => rules[to]!),
+          ),
+        ];
       return ends === "until" ? [bytes(...ranges)] : [];
     });
     rules.push(choice(...options, ...(ends === "without" ? [empty] : [])));

@@ -9,7 +9,20 @@ import { choice, literal, reference, type Part } from "./grammar.ts";
 import * as json from "./json.ts";
 
 /** Keywords that ask nothing of a value. */
-const notes = ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id", "$comment", "$defs", "definitions"];
+const notes = [
+  "title",
+  "description",
+  "default",
+  "examples",
+  "deprecated",
+  "readOnly",
+  "writeOnly",
+  "$schema",
+  "$id",
+  "$comment",
+  "$defs",
+  "definitions",
+];
 const keywords: Readonly<Record<string, readonly string[]>> = {
   object: ["properties", "required", "additionalProperties"],
   array: ["items", "minItems", "maxItems"],
@@ -40,7 +53,8 @@ class Compiler {
     const given = Object.keys(schema).filter((key) => !notes.includes(key));
     const only = (...allowed: readonly string[]): void => {
       const other = given.find((key) => !allowed.includes(key));
-      if (other !== undefined) throw refused(`${where}.${other}`, `no keyword but ${allowed.join(", ")} here`, JSON.stringify(schema[other]).slice(0, 60));
+      if (other !== undefined)
+        throw refused(`${where}.${other}`, `no keyword but ${allowed.join(", ")} here`, JSON.stringify(schema[other]).slice(0, 60));
     };
     if (given.length === 0) return json.anyValue;
     if (schema.$ref !== undefined) {
@@ -63,12 +77,17 @@ class Compiler {
 
   /** A reference to a part of the document; it may lead back to itself. */
   #rule(target: Json, where: string): Part {
-    if (typeof target !== "string" || !/^#(\/|$)/.test(target)) throw refused(where, 'a place in this schema, as "#/$defs/name"', JSON.stringify(target));
+    if (typeof target !== "string" || !/^#(\/|$)/.test(target))
+      throw refused(where, 'a place in this schema, as "#/$defs/name"', JSON.stringify(target));
     if (!this.#rules.has(target)) {
       let found: Json | undefined = this.#root;
-      for (const step of target.split("/").slice(1).map(decodePointer)) found = isObject(found) && Object.hasOwn(found, step) ? found[step] : undefined;
+      for (const step of target.split("/").slice(1).map(decodePointer))
+        found = isObject(found) && Object.hasOwn(found, step) ? found[step] : undefined;
       if (found === undefined) throw refused(where, "a place that is there", target);
-      this.#rules.set(target, reference(() => this.#rules.get(target)!)); // met again while it is compiled
+      this.#rules.set(
+        target,
+        reference(() => this.#rules.get(target)!),
+      ); // met again while it is compiled
       const compiled = this.compile(found, target);
       this.#rules.set(target, compiled);
     }
@@ -130,7 +149,8 @@ function refused(where: string, want: string, got: string): ConfigError {
 function typesOf({ type }: JsonObject, where: string): readonly string[] {
   const named = Array.isArray(type) ? (type as readonly Json[]) : [type ?? null];
   const wrong = named.find((name) => typeof name !== "string" || !types.includes(name));
-  if (wrong !== undefined || named.length === 0) throw refused(`${where}.type`, `one or more of ${types.join(", ")}`, JSON.stringify(type) ?? "none");
+  if (wrong !== undefined || named.length === 0)
+    throw refused(`${where}.type`, `one or more of ${types.join(", ")}`, JSON.stringify(type) ?? "none");
   return named as readonly string[];
 }
 
@@ -138,7 +158,10 @@ function typesOf({ type }: JsonObject, where: string): readonly string[] {
 function constants(schema: JsonObject, where: string): Part {
   const all = schema.const === undefined ? listOf(schema.enum, `${where}.enum`) : [schema.const];
   const named = schema.type === undefined ? types : typesOf(schema, where);
-  const also = schema.const === undefined || schema.enum === undefined ? undefined : listOf(schema.enum, `${where}.enum`).map((value) => JSON.stringify(value));
+  const also =
+    schema.const === undefined || schema.enum === undefined
+      ? undefined
+      : listOf(schema.enum, `${where}.enum`).map((value) => JSON.stringify(value));
   const fitting = all.filter((value) => named.some((name) => isOfType(value, name)) && (also?.includes(JSON.stringify(value)) ?? true));
   if (fitting.length === 0) throw refused(where, `a value of type ${named.join(" or ")}`, JSON.stringify(all).slice(0, 60));
   return choice(...fitting.map((value) => literal(JSON.stringify(value))));
@@ -151,7 +174,11 @@ function isOfType(value: Json, name: string): boolean {
   return name === "object" ? isObject(value) : typeof value === name;
 }
 
-function countsOf(schema: JsonObject, [low, high]: readonly [string, string], where: string): { readonly least: number; readonly most: number } {
+function countsOf(
+  schema: JsonObject,
+  [low, high]: readonly [string, string],
+  where: string,
+): { readonly least: number; readonly most: number } {
   const read = (key: string, none: number): number => {
     const value = schema[key];
     if (value === undefined) return none;
@@ -167,8 +194,10 @@ function countsOf(schema: JsonObject, [low, high]: readonly [string, string], wh
 function signOf(schema: JsonObject, where: string): "any" | "natural" | "positive" {
   const { minimum, maximum, exclusiveMinimum } = schema;
   const wide = 999_999_999_999_999;
-  if (maximum !== undefined && !(typeof maximum === "number" && maximum >= wide)) throw refused(`${where}.maximum`, "none", JSON.stringify(maximum));
-  if (exclusiveMinimum !== undefined && exclusiveMinimum !== 0) throw refused(`${where}.exclusiveMinimum`, "0", JSON.stringify(exclusiveMinimum));
+  if (maximum !== undefined && !(typeof maximum === "number" && maximum >= wide))
+    throw refused(`${where}.maximum`, "none", JSON.stringify(maximum));
+  if (exclusiveMinimum !== undefined && exclusiveMinimum !== 0)
+    throw refused(`${where}.exclusiveMinimum`, "0", JSON.stringify(exclusiveMinimum));
   const positive = exclusiveMinimum === 0;
   if (minimum === 1 && schema.type !== "number") return "positive";
   if (minimum === undefined || (typeof minimum === "number" && minimum <= -wide)) return positive ? "positive" : "any";

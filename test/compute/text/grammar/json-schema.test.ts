@@ -45,7 +45,10 @@ const cases: readonly (readonly [JsonObject, readonly string[], readonly string[
   [{ type: "object", properties: {}, required: ["k"] }, ['{"k":1}'], ["{}"]],
   [{ anyOf: [{ type: "integer" }, { type: "array", items: { type: "string" } }] }, ["3", '["a"]'], ["true", "[3]"]],
   [
-    { $ref: "#/$defs/tree", $defs: { tree: { type: "object", properties: { next: { $ref: "#/$defs/tree" } }, additionalProperties: false } } },
+    {
+      $ref: "#/$defs/tree",
+      $defs: { tree: { type: "object", properties: { next: { $ref: "#/$defs/tree" } }, additionalProperties: false } },
+    },
     ["{}", '{"next":{"next":{}}}'],
     ['{"next":1}'],
   ],
