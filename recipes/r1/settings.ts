@@ -36,11 +36,11 @@ export const shipped: Settings = {
   groupSize: 8,
   evalTasks: 300,
   worked: 800,
-  hasty: 0.5,
+  hasty: 0,
   cold: { steps: 250, perStep: 24, learningRate: 2e-3 },
-  grpo: { steps: 30, perStep: 16, learningRate: 1e-4 },
-  sampled: { tasks: 1_000, samples: 4, keep: 1 },
-  rejection: { steps: 250, perStep: 24, learningRate: 2e-3 },
+  grpo: { steps: 40, perStep: 16, learningRate: 3e-4 },
+  sampled: { tasks: 1_000, samples: 4, keep: 2 },
+  rejection: { steps: 350, perStep: 24, learningRate: 2e-3 },
 };
 
 /** For a model of some hundred million parameters, of which a LoRA adapter is trained. */

@@ -109,17 +109,16 @@ function supervisedConfig(
   };
 }
 
-/** The worked dialogues of the cold start (the last training tasks), or the right answers of the policy that GRPO left. */
+/** The worked dialogues of the cold start (the last training tasks), and for the third stage beside them the policy's own right answers. */
 async function dialoguesFor(stage: "cold" | "rejection", context: StageRun): Promise<string> {
   const { env, folder, variant, settings } = context;
   const file = join(folder, `${runName(variant, stage)}.jsonl`);
   if (existsSync(file)) return file;
   const source = env.tasks("train");
   const last = (count: number, after: number): Task[] => Array.from({ length: count }, (_, i) => source.at(source.size - 1 - after - i));
-  const dialogues =
-    stage === "cold"
-      ? last(settings.worked, 0).map((task) => [...task.prompt, worked(task, variant.reasoning, shownSteps(task, settings.hasty))])
-      : await sampledDialogues(last(settings.sampled.tasks, settings.worked), context);
+  const written = last(settings.worked, 0).map((task) => [...task.prompt, worked(task, variant.reasoning, shownSteps(task, settings.hasty))]);
+  const sampled = stage === "cold" ? [] : await sampledDialogues(last(settings.sampled.tasks, settings.worked), context);
+  const dialogues = [...written, ...sampled];
   writeFileSync(file, `${dialogues.map((messages) => JSON.stringify({ messages })).join("\n")}\n`);
   return file;
 }
