@@ -130,7 +130,7 @@ test("kinds of questions can be chosen; the rest are refused by name", () => {
   expect(new Set(kindsOf(desk())).size).toBe(4);
   const want = 'a list of "calculator", "lookup", "chain", "none", each at most once';
   expect(() => desk({ kinds: [] })).toThrow(`env.kinds: expected ${want}, got []`);
-  expect(() => openEnv({ name: "dsk" })).toThrow("env.name: expected one of desk, lock, sums, got dsk (did you mean desk?)");
+  expect(() => openEnv({ name: "dsk" })).toThrow(/^env.name: expected one of .*desk, .*, got dsk \(did you mean desk\?\)$/);
   expect(() => openEnv({ name: "desk", knds: [] })).toThrow("env (desk): expected options seed, kinds, got knds (did you mean kinds?)");
   expect(() => openEnv({ name: "desk", kinds: ["sum"] })).toThrow("env.kinds: expected a list");
 });
