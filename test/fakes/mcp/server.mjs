@@ -64,9 +64,11 @@ if (mode === "http") {
     }
     await transport.handleRequest(request, response);
   });
+  http.keepAliveTimeout = 120_000;
   http.listen(0, "127.0.0.1", () => writeFileSync(file, `${http.address().port}\n`));
   setTimeout(() => process.exit(), 120_000).unref();
 } else {
+  await new Promise((resolve) => setTimeout(resolve, Number(process.env.START_MS ?? 0)));
   console.log("this line is no message");
   await make().connect(new StdioServerTransport());
 }
