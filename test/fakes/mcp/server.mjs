@@ -14,7 +14,8 @@ const png = Buffer.from("not really a picture").toString("base64");
 function make() {
   let count = 0;
   const server = new McpServer({ name: "trouble", version: "1" });
-  const tool = (name, inputSchema, run, more = {}) => server.registerTool(name, { description: `The tool ${name}.`, inputSchema, ...more }, run);
+  const tool = (name, inputSchema, run, more = {}) =>
+    server.registerTool(name, { description: `The tool ${name}.`, inputSchema, ...more }, run);
   tool("add", { a: z.number(), b: z.number() }, ({ a, b }) => text(a + b), { annotations: { readOnlyHint: true } });
   tool("code", { code: z.string().regex(/^(a+)+$/), kind: z.enum(["x", "y"]).optional() }, ({ code }) => text(code));
   tool("count", {}, () => text(++count));
