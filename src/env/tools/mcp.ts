@@ -1,6 +1,6 @@
 /** The tools of servers of the Model Context Protocol, over stdio or streamable HTTP, as tools of an environment. */
 import type { Tool as ListedTool } from "@modelcontextprotocol/sdk/types.js";
-import { expected, ToolError } from "../../errors.ts";
+import { expected, ToolError, ToolUnavailableError } from "../../errors.ts";
 import type { JsonObject, Tool, ToolContext } from "../../types.ts";
 import type { McpServer } from "./mcp/server.ts";
 import type { McpSession } from "./mcp/session.ts";
@@ -81,9 +81,16 @@ async function toolOf({ server, tool, sessions }: Listed, all: readonly Listed[]
     spec: { name: checkedName(name), description: tool.description ?? tool.title ?? "", parameters },
     validate: await schemaCheck(name, tool.inputSchema as JsonObject),
     run,
-    probe: async (context) => (await sessions.for(context)).probe(),
+    probe: (context) => probe({ server, tool, sessions }, context),
     readOnly: tool.annotations?.readOnlyHint === true,
   };
+}
+
+/** A call that was slow because its server was still starting is not the model's fault either. */
+async function probe({ server, sessions }: Listed, context: ToolContext): Promise<void> {
+  if (sessions.started(context)) return (await sessions.for(context)).probe();
+  const remedy = "raise limits.deadlineMs of the environment";
+  throw new ToolUnavailableError(expected(`MCP server ${server}`, "a start within the deadline of its first call", "none", remedy));
 }
 
 function checkedName(name: string): string {

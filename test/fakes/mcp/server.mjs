@@ -14,7 +14,8 @@ const png = Buffer.from("not really a picture").toString("base64");
 function make() {
   let count = 0;
   const server = new McpServer({ name: "trouble", version: "1" });
-  const tool = (name, inputSchema, run, more = {}) => server.registerTool(name, { description: `The tool ${name}.`, inputSchema, ...more }, run);
+  const tool = (name, inputSchema, run, more = {}) =>
+    server.registerTool(name, { description: `The tool ${name}.`, inputSchema, ...more }, run);
   tool("add", { a: z.number(), b: z.number() }, ({ a, b }) => text(a + b), { annotations: { readOnlyHint: true } });
   tool("code", { code: z.string().regex(/^(a+)+$/), kind: z.enum(["x", "y"]).optional() }, ({ code }) => text(code));
   tool("count", {}, () => text(++count));
@@ -64,9 +65,11 @@ if (mode === "http") {
     }
     await transport.handleRequest(request, response);
   });
+  http.keepAliveTimeout = 120_000;
   http.listen(0, "127.0.0.1", () => writeFileSync(file, `${http.address().port}\n`));
   setTimeout(() => process.exit(), 120_000).unref();
 } else {
+  await new Promise((resolve) => setTimeout(resolve, Number(process.env.START_MS ?? 0)));
   console.log("this line is no message");
   await make().connect(new StdioServerTransport());
 }

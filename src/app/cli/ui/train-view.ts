@@ -1,7 +1,6 @@
 /** How a training run looks in a terminal: the plan, one live line of progress, evaluations with their intervals, the outcome. */
 import { visible } from "../../../errors.ts";
 import type { Evaluation } from "../../../train/evaluate/evaluate.ts";
-import { TOOL_MISTAKES } from "../../../tool-use.ts";
 import { pairedRates } from "../../../train/evaluate/statistics.ts";
 import { planLines } from "../../../train/plan.ts";
 import { stepFigures } from "../../../train/terminal.ts";
@@ -97,7 +96,7 @@ export function outcomeLines(before: Evaluation, after: Evaluation, paint: Paint
   const paired = pairedRates(before.successes, after.successes);
   const interval = `95 % interval ${signedPercent(paired.interval.low)} to ${signedPercent(paired.interval.high)}`;
   const change = `${signedPercent(paired.difference)} (${interval}), exact McNemar p ${showP(paired.pValue)}`;
-  const names = TOOL_MISTAKES.map((mistake) => `tools/${mistake}`).filter((name) => before.measures[name] !== undefined);
+  const names = Object.keys(before.measures).filter((name) => /^tools\/(missed|needless|wrong.*|malformed|resultIgnored)$/.test(name));
   const rows = names.map((name) => [name, percent(before.measures[name]!), percent(after.measures[name] ?? NaN)]);
   return [
     beforeAfter("held-out success", { before: before.success, after: after.success }, paint),

@@ -9,6 +9,8 @@ const RESTARTS = 3;
 
 export interface Sessions extends AsyncDisposable {
   for(context: ToolContext): Promise<McpSession>;
+  /** False while its server starts. */
+  started(context: ToolContext): boolean;
   answered(): void;
 }
 
@@ -25,6 +27,7 @@ export function sharedSessions(server: McpServer, { where, first }: { readonly w
       if (lost !== null) link = linkOf(openSession(server, where));
       return link.session;
     },
+    started: () => link.started,
     answered: () => void (restarts = 0),
     async [Symbol.asyncDispose]() {
       closed = true;
@@ -37,12 +40,13 @@ interface Link {
   readonly session: Promise<McpSession>;
   /** null also while it is being opened: all who ask wait for the one start. */
   lost: () => string | null;
+  started: boolean;
 }
 
 function linkOf(session: Promise<McpSession>): Link {
-  const link: Link = { session, lost: () => null };
+  const link: Link = { session, lost: () => null, started: false };
   session.then(
-    (opened) => (link.lost = opened.lost),
+    (opened) => ([link.lost, link.started] = [opened.lost, true]),
     (cause: unknown) => (link.lost = () => messageOf(cause)),
   );
   return link;
@@ -51,15 +55,17 @@ function linkOf(session: Promise<McpSession>): Link {
 /** A connection for each episode, opened at its first call and closed with it. A server that ends, ends the episode. */
 export function episodeSessions(server: McpServer, where: string): Sessions {
   const key = `mcp ${where} ${JSON.stringify(server)}`;
+  const held = ({ state }: ToolContext): Link | undefined => state.get(key) as Link | undefined;
   return {
-    async for({ state }) {
-      const held = state.get(key) as { readonly session: Promise<McpSession> } | undefined;
-      if (held !== undefined) return held.session;
-      const session = openSession(server, where);
-      const close = async (): Promise<void> => (await session.catch(() => undefined))?.close();
-      state.set(key, { session, [Symbol.asyncDispose]: close });
-      return session;
+    async for(context) {
+      const known = held(context);
+      if (known !== undefined) return known.session;
+      const link = linkOf(openSession(server, where));
+      const close = async (): Promise<void> => (await link.session.catch(() => undefined))?.close();
+      context.state.set(key, Object.assign(link, { [Symbol.asyncDispose]: close }));
+      return link.session;
     },
+    started: (context) => held(context)?.started === true,
     answered: () => undefined,
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
