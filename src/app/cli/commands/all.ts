@@ -6,6 +6,8 @@ import { registerDoctor } from "./doctor.ts";
 import { registerEval } from "./eval.ts";
 import { registerExport } from "./export.ts";
 import { registerInspect } from "./inspect.ts";
+import { registerNew } from "./new.ts";
+import { registerPlay } from "./play.ts";
 import { registerPull } from "./pull.ts";
 import { registerQuickstart } from "./quickstart.ts";
 import { registerReport } from "./report.ts";
@@ -18,6 +20,8 @@ export function registerCommands(program: Command, services: CliServices): void 
   registerTrain(program, services);
   registerEval(program, services);
   registerVerify(program, services);
+  registerNew(program, services);
+  registerPlay(program, services);
   registerPull(program, services);
   registerChat(program, services);
   registerServe(program, services);

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { ConfigError, expected, visible } from "../../../errors.ts";
 import { openEnv } from "../../../env/index.ts";
 import { evaluate, type Evaluation } from "../../../train/evaluate/evaluate.ts";
-import type { JsonObject } from "../../../types.ts";
+import { envOf } from "../play/open.ts";
 import type { CliServices } from "../services.ts";
 import { openSource, runSettings } from "../source.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
@@ -79,18 +79,6 @@ async function run(source: string, given: Given, services: CliServices): Promise
   } finally {
     bar.end();
   }
-}
-
-/** A name, or JSON with options: `{"name": "sums", "digits": 2}`. */
-function envOf(text: string): JsonObject & { readonly name: string } {
-  if (!text.trimStart().startsWith("{")) return { name: text };
-  try {
-    const value = JSON.parse(text) as JsonObject;
-    if (typeof value["name"] === "string") return { ...value, name: value["name"] };
-  } catch {
-    // said below
-  }
-  throw new ConfigError(expected("--env", 'a name, or JSON with a "name"', text.slice(0, 60)));
 }
 
 function summary({ samples: _, successes: __, ...figures }: Evaluation): object {
