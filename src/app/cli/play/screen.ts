@@ -1,8 +1,9 @@
 /** What a person who plays sees: the messages that the policy would, and what came of it. */
+import { visible } from "../../../errors.ts";
 import type { PlayedEpisode } from "../../../loop/rollout/scripted.ts";
 import type { Env, Message, Task } from "../../../types.ts";
 import type { CliServices } from "../services.ts";
-import { type Paint, painter, visible, wantsColour } from "../ui/colour.ts";
+import { type Paint, painter, wantsColour } from "../ui/colour.ts";
 import { HELP } from "./input.ts";
 
 /** At a terminal, control characters in texts of the environment are made visible. */
