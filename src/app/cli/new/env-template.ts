@@ -1,7 +1,7 @@
 /** What `flywheel new env` writes: an environment that works as it stands, with a comment at each place that is to be changed. */
 
 /** `name` in words-with-dashes; `factory` is the same as the name of a function. */
-export interface EnvNames {
+interface EnvNames {
   readonly name: string;
   readonly factory: string;
 }

@@ -25,7 +25,8 @@ export async function openNamed(text: string, cwd: string): Promise<Env> {
     const made: unknown = typeof value === "function" ? await (value as () => unknown)() : value;
     if (isEnv(made)) return made;
   }
-  throw new EnvError(expected(`environment ${text}`, "an export that is an environment, or makes one", Object.keys(module).join(", ") || "none"));
+  const exported = Object.keys(module).join(", ") || "none";
+  throw new EnvError(expected(`environment ${text}`, "an export that is an environment, or makes one", exported));
 }
 
 function isEnv(value: unknown): value is Env {

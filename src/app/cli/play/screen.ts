@@ -64,7 +64,8 @@ export class Screen {
     const calls = toolCalls.map((call) => `/call ${call.name} ${JSON.stringify(call.arguments)}`);
     const text = [content, ...calls].filter((part) => part !== "").join("\n");
     const label = (name === undefined ? role : `${role} ${name}`).padEnd(10);
-    this.#line(`${this.#paint(label, role === "assistant" ? "green" : "cyan")} ${this.#safe(text).split("\n").join(`\n${" ".repeat(11)}`)}`);
+    const indented = this.#safe(text).split("\n").join(`\n${" ".repeat(11)}`);
+    this.#line(`${this.#paint(label, role === "assistant" ? "green" : "cyan")} ${indented}`);
   }
 
   #safe(text: string): string {
