@@ -109,7 +109,7 @@ function supervisedConfig(
   };
 }
 
-/** The worked dialogues of the cold start (the last training tasks), and for the third stage beside them the policy's own right answers. */
+/** The worked dialogues of the cold start (the last training tasks); for the third stage the policy's own right answers beside them. */
 async function dialoguesFor(stage: "cold" | "rejection", context: StageRun): Promise<string> {
   const { env, folder, variant, settings } = context;
   const file = join(folder, `${runName(variant, stage)}.jsonl`);
