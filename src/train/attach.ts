@@ -18,11 +18,14 @@ export interface AttachedModels {
 }
 
 /** Refuses what an agent that plays the episodes by itself would ignore. */
-export function checkPlayed({ rollout: { pace, compaction } }: TrainConfig, { kind, name }: Pick<Algorithm | OfflineAlgorithm, "kind" | "name">): void {
-  if (kind === "offline") throw new ConfigError(expected("algo.name", "an algorithm that samples, for the agent to play", name));
-  if (pace !== "free") throw new ConfigError(expected("rollout.pace", '"free" with an agent, which takes its own time', JSON.stringify(pace)));
-  if (compaction === "none") return;
-  throw new ConfigError(expected("rollout.compaction", '"none" with an agent, which keeps its own context', JSON.stringify(compaction)));
+export function checkPlayed(config: TrainConfig, { kind, name }: Pick<Algorithm | OfflineAlgorithm, "kind" | "name">): void {
+  const { pace, compaction } = config.rollout;
+  const refuse = (...parts: Parameters<typeof expected>): never => {
+    throw new ConfigError(expected(...parts));
+  };
+  if (kind === "offline") refuse("algo.name", "an algorithm that samples, for the agent to play", name);
+  if (pace !== "free") refuse("rollout.pace", '"free" with an agent, which takes its own time', JSON.stringify(pace));
+  if (compaction !== "none") refuse("rollout.compaction", '"none" with an agent, which keeps its own context', JSON.stringify(compaction));
 }
 
 /** Adds the adapters that an algorithm trains, before a checkpoint is read into them. */
