@@ -11,7 +11,7 @@ import { parameterCount } from "../compute/policy/local/memory.ts";
 import { openEnv } from "../env/index.ts";
 import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, Env, OfflineAlgorithm } from "../types.ts";
-import { attachModels, type AttachedModels } from "./attach.ts";
+import { attachModels, checkPlayed, type AttachedModels } from "./attach.ts";
 import { configJson, parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import type { Evaluation } from "./evaluate/evaluate.ts";
 import { inputsOf, type ExtraInputs } from "./inputs.ts";
@@ -158,6 +158,7 @@ async function openTrainable(
       maxRows: config.rollout.concurrency,
     });
     const models = (await attach?.(policy)) ?? {};
+    if (models.play !== undefined) checkPlayed(config, algorithm);
     if (algorithm.kind === "sampled") attachModels(policy.engine, { config, algorithm, models });
     else addLearners(policy.engine, algorithm, config);
     if (run.resumedFrom !== null) await policy.engine.load(run.resumedFrom.folder);

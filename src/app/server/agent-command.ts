@@ -1,6 +1,6 @@
 /** An agent that is a command: a process of its own for each episode, told of it by environment variables. */
 import { spawn } from "node:child_process";
-import type { Agent } from "./agent.ts";
+import { agentRollouts, type Agent, type AgentRollouts } from "./agent.ts";
 
 /** Characters of its last words that a failure is told with. */
 const lastWords = 400;
@@ -43,9 +43,15 @@ export function commandAgent(command: string, { cwd, environment }: CommandOptio
         kill(); // what it left behind
         signal.removeEventListener("abort", kill);
         if (code === 0) resolve();
-        else reject(new Error(`${command}: ${code === null ? `ended by ${by}` : `exit code ${code}`}: ${words.trim().replaceAll("\n", " ")}`));
+        else
+          reject(new Error(`${command}: ${code === null ? `ended by ${by}` : `exit code ${code}`}: ${words.trim().replaceAll("\n", " ")}`));
       });
     });
+}
+
+/** Rollouts in which the command plays. */
+export function commandRollouts(command: string, options: CommandOptions): AgentRollouts {
+  return agentRollouts(commandAgent(command, options));
 }
 
 function endGroup(pid: number | undefined): void {

@@ -46,7 +46,10 @@ export function agentRollouts(agent: Agent): AgentRollouts {
   };
 }
 
-function player(agent: Agent, { server, apiKey }: { readonly server: RunningServer; readonly apiKey: string }): NonNullable<Policy["play"]> {
+function player(
+  agent: Agent,
+  { server, apiKey }: { readonly server: RunningServer; readonly apiKey: string },
+): NonNullable<Policy["play"]> {
   return async (task, options) => {
     const { address, deadlineSeconds, temperature, maxTokens, maxTurns, signal } = options;
     const started = performance.now();

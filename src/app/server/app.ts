@@ -126,9 +126,14 @@ const model = ({ started, policy }: Service, id: string): object => ({
 });
 
 /** The session that a call belongs to, if any; made by its first call unless only given ones are served. */
-function sessionFor(c: Context<AppEnv>, { sessions }: Service, found: { metadata: string | undefined; sessionsOnly: boolean }): Session | undefined {
+function sessionFor(
+  c: Context<AppEnv>,
+  { sessions }: Service,
+  found: { metadata: string | undefined; sessionsOnly: boolean },
+): Session | undefined {
   const id = sessionOf(c, found.metadata);
-  if (id === undefined && found.sessionsOnly) throw new ApiError(404, "session: expected a call of a session, got none", { code: "session_not_found" });
+  if (id === undefined && found.sessionsOnly)
+    throw new ApiError(404, "session: expected a call of a session, got none", { code: "session_not_found" });
   if (id === undefined) return undefined;
   return found.sessionsOnly ? sessions.get(id, callerOf(c)) : sessions.getOrCreate(id, callerOf(c));
 }

@@ -1,5 +1,5 @@
 /** Training with an agent of its own: a function, a command, and agents that fail, hang, or ask too often. */
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
@@ -25,11 +25,11 @@ const sevens: Env = defineEnv({
   },
 });
 
-const config = (steps: number) => ({
+const config = (steps: number, deadlineSeconds: number) => ({
   name: "agent",
   model: { path: desk, adapter: "lora" as const },
   algo: { name: "grpo" as const, groupSize: 4 },
-  rollout: { tasksPerStep: 2, maxTokens: 8, maxTurns: 2, concurrency: 8, deadlineSeconds: 20 },
+  rollout: { tasksPerStep: 2, maxTokens: 8, maxTurns: 2, concurrency: 8, deadlineSeconds },
   optim: { learningRate: 0.02 },
   train: { steps, evalEvery: 0, checkpointEvery: steps },
 });
@@ -42,10 +42,14 @@ const simple: Agent = async ({ baseURL, apiKey, task }) => {
   else await client.chat.completions.stream({ model: "gpt-4o", messages }).finalChatCompletion();
 };
 
-async function trained(agent: Agent, env: Env, steps: number): Promise<readonly Scored[][]> {
+async function trained(
+  agent: Agent,
+  env: Env,
+  { steps, deadlineSeconds }: { steps: number; deadlineSeconds: number },
+): Promise<readonly Scored[][]> {
   const runsFolder = await temporaryFolder();
   await using rollouts = agentRollouts(agent);
-  await train(config(steps), { env, attach: rollouts.attach, runsFolder, observer: {} });
+  await train(config(steps, deadlineSeconds), { env, attach: rollouts.attach, runsFolder, observer: {} });
   const found: Scored[][] = [];
   for (let step = 1; step <= steps; step++) {
     found.push((await readTrajectories(join(runsFolder, "agent"), "step", step)).map(({ scored: one }) => one));
@@ -57,7 +61,7 @@ const meanScore = (members: readonly Scored[]): number =>
   members.reduce((sum, { verdict }) => sum + (verdict.type === "scored" ? verdict.score : 0), 0) / members.length;
 
 test("an unmodified agent learns: what it samples through the endpoint is trained, and the reward rises", async () => {
-  const steps = await trained(simple, sevens, 12);
+  const steps = await trained(simple, sevens, { steps: 12, deadlineSeconds: 60 });
   expect(steps.map(({ length }) => length)).toEqual(Array.from({ length: 12 }, () => 8));
   for (const { trajectory } of steps.flat()) {
     expect(trajectory.rows[0]!.spans.map(({ kind }) => kind)).toEqual(["context", "sampled"]);
@@ -72,6 +76,7 @@ test("an agent that fails, hangs, never asks or asks too often ends its own epis
     const kind = made++ % 8;
     if (kind === 0) throw new Error("a bug of the agent");
     if (kind === 1) return;
+    if (kind === 5) return new Promise(() => undefined);
     if (kind === 2) {
       const more = Array.from({ length: 3 }, () => simple(call));
       await Promise.all(more);
@@ -80,22 +85,46 @@ test("an agent that fails, hangs, never asks or asks too often ends its own epis
     const headers = { "content-type": "application/json", authorization: `Bearer ${call.apiKey}` };
     if (kind === 3) await fetch(call.rewardURL, { method: "POST", headers, body: JSON.stringify({ reward: 0.125 }) });
     if (kind === 4) {
-      const gone = await fetch(call.baseURL.replace(call.session, "another") + "/chat/completions", { method: "POST", headers, body: "{}" });
+      const gone = await fetch(call.baseURL.replace(call.session, "another") + "/chat/completions", {
+        method: "POST",
+        headers,
+        body: "{}",
+      });
       expect(gone.status).toBe(400);
     }
   };
-  const [members] = await trained(mixed, sevens, 1);
+  const [members] = await trained(mixed, sevens, { steps: 1, deadlineSeconds: 10 });
   const ends = members!.map(({ trajectory: { end } }) => (end.type === "error" ? `${end.boundary}: ${end.message}` : end.type));
   expect(ends.slice(0, 3)).toEqual(["agent: a bug of the agent", "agent: it ended without a call of the model", "turnLimit"]);
   expect(members!.slice(0, 2).map(({ verdict }) => verdict.type)).toEqual(["infrastructure", "infrastructure"]);
   expect(members![3]!.verdict).toMatchObject({ type: "scored", score: 0.125, explanation: "a number" });
-  expect(members!.slice(5).map(({ verdict }) => verdict.type)).toEqual(["scored", "scored", "scored"]);
+  expect(ends[5]).toBe("timeout");
+  expect(members!.slice(5).map(({ verdict }) => verdict.type)).toEqual(["infrastructure", "scored", "scored"]);
 }, 60_000);
+
+test("settings that an agent would ignore are refused, and the run's name stays free", async () => {
+  const runsFolder = await temporaryFolder();
+  for (const [rollout, message] of [
+    [{ pace: "lockstep" as const }, /rollout\.pace/],
+    [{ compaction: "last-turns" as const }, /rollout\.compaction/],
+  ] as const) {
+    await using rollouts = agentRollouts(simple);
+    const asked = config(1, 10);
+    const given = { ...asked, rollout: { ...asked.rollout, ...rollout } };
+    await expect(train(given, { env: sevens, attach: rollouts.attach, runsFolder, observer: {} })).rejects.toThrow(message);
+  }
+  expect(await readdir(runsFolder)).toEqual([]);
+});
 
 test("a command: its environment, its failure with its last words, and its end with the episode", async () => {
   const run = (command: string, signal = new AbortController().signal) =>
     commandAgent(command, { cwd: process.cwd(), environment: process.env })({
-      baseURL: "http://localhost:1/s/x/v1", apiKey: "k", session: "x", rewardURL: "r", signal, task: { id: "t", prompt: [{ role: "user", content: "hi" }], data: {} },
+      baseURL: "http://localhost:1/s/x/v1",
+      apiKey: "k",
+      session: "x",
+      rewardURL: "r",
+      signal,
+      task: { id: "t", prompt: [{ role: "user", content: "hi" }], data: {} },
     });
   const file = join(await temporaryFolder(), "out");
   await run(`echo "$OPENAI_BASE_URL $OPENAI_API_KEY $FLYWHEEL_SESSION $FLYWHEEL_REWARD_URL $FLYWHEEL_TASK" > ${file}`);
@@ -113,14 +142,28 @@ test("a command: its environment, its failure with its last words, and its end w
 
 test("flywheel train --agent: the example on OpenAI's SDK", async () => {
   const cwd = await temporaryFolder();
-  const settings = ["--set", `model.path="${desk}"`, "--set", "train.steps=1", "--set", "rollout.tasksPerStep=1", "--set", "algo.groupSize=2"];
+  const settings = [
+    "--set",
+    `model.path="${desk}"`,
+    "--set",
+    "train.steps=1",
+    "--set",
+    "rollout.tasksPerStep=1",
+    "--set",
+    "algo.groupSize=2",
+  ];
   const agent = `"${process.execPath}" "${resolve("examples/agents/openai.mjs")}"`;
-  const result = await runFlywheel(["train", resolve("examples/agents/sums.json"), "--agent", agent, ...settings], { cwd, environment: process.env });
+  const result = await runFlywheel(["train", resolve("examples/agents/sums.json"), "--agent", agent, ...settings], {
+    cwd,
+    environment: process.env,
+  });
   expect(result.err).not.toContain("error:");
   expect(result.code).toBe(0);
   const members = await readTrajectories(join(cwd, "runs/agent"), "step", 1);
   expect(members).toHaveLength(2);
-  for (const { scored: { trajectory } } of members) {
+  for (const {
+    scored: { trajectory },
+  } of members) {
     expect(trajectory.turns.length).toBeGreaterThan(0);
     expect(trajectory.end.type).not.toBe("error");
   }

@@ -6,8 +6,7 @@ import { ConfigError, expected, messageOf } from "../../../errors.ts";
 import { FORBIDDEN_KEYS } from "../../../json.ts";
 import type { TrainConfigInput } from "../../../train/config.ts";
 import { train } from "../../../train/train.ts";
-import { agentRollouts } from "../../server/agent.ts";
-import { commandAgent } from "../../server/agent-command.ts";
+import { commandRollouts } from "../../server/agent-command.ts";
 import type { CliServices } from "../services.ts";
 import { painter, wantsColour } from "../ui/colour.ts";
 import { pathFrom, shownPath } from "../ui/places.ts";
@@ -46,7 +45,7 @@ async function run(file: string, given: Given, services: CliServices): Promise<v
   const view = trainView(services, json);
   const started = performance.now();
   try {
-    await using agent = given.agent === undefined ? undefined : agentRollouts(commandAgent(given.agent, { cwd, environment }));
+    await using agent = given.agent === undefined ? undefined : commandRollouts(given.agent, { cwd, environment });
     const result = await train(input as TrainConfigInput, {
       ...(agent === undefined ? {} : { attach: agent.attach }),
       runsFolder: resolve(cwd, given.runs),

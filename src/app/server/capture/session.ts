@@ -8,7 +8,19 @@ import { setMaxListeners } from "node:events";
 import { expected, finite } from "../../../errors.ts";
 import type { ChatRenderer, RenderState } from "../../../compute/text/renderer.ts";
 import { rng } from "../../../random.ts";
-import type { Feedback, Finite, Message, RandomKey, SampledSpan, Scored, Span, ToolSpec, Turn, TurnParse, Verdict } from "../../../types.ts";
+import type {
+  Feedback,
+  Finite,
+  Message,
+  RandomKey,
+  SampledSpan,
+  Scored,
+  Span,
+  ToolSpec,
+  Turn,
+  TurnParse,
+  Verdict,
+} from "../../../types.ts";
 import { ApiError } from "../errors.ts";
 import type { Sampling } from "../requests.ts";
 import { historyKeys } from "./history.ts";
@@ -157,7 +169,7 @@ export class Session {
           if (i > 0) this.counts.branches++;
           this.#remember(turn, row, { state: start.state, key: keyAfter({ messages, tools }, turn.message) });
         });
-        if (start.answered !== undefined) this.#reply(start.answered);
+        if (start.answered !== undefined) this.#turns[start.answered.place.turn]!.replies = start.answered.replies;
       },
       release: () => {
         this.running--;
@@ -233,10 +245,6 @@ export class Session {
     const index = this.#turns.push(recorded(turn, at)) - 1;
     const place: Place = { turn: index, span: turn.span, state, taken: false };
     this.#places.set(key, [...(this.#places.get(key) ?? []), place]);
-  }
-
-  #reply({ place, replies }: { readonly place: Place; readonly replies: readonly Message[] }): void {
-    this.#turns[place.turn]!.replies = replies;
   }
 
   /** The whole session's reward; the last one counts. */

@@ -31,7 +31,10 @@ export class SessionStore {
     options.metrics.gauge("flywheel_session_tokens", "Tokens of the sessions in memory.", () => this.#tokens());
   }
 
-  create(owner: Caller, { id = randomUUID(), ...given }: { id?: string; task?: Partial<Session["task"]>; rules?: SessionRules } = {}): Session {
+  create(
+    owner: Caller,
+    { id = randomUUID(), ...given }: { id?: string; task?: Partial<Session["task"]>; rules?: SessionRules } = {},
+  ): Session {
     if (!idForm.test(id)) {
       throw new ApiError(400, `session: expected letters, digits, "." "_" "-", at most 128, got ${JSON.stringify(id.slice(0, 140))}`);
     }
