@@ -1,6 +1,6 @@
 /** A scripted policy for MiniWoB++: reads the task and the page as an agent does, and says the calls. Knows nothing of the page's script. */
-import { integer, type RandomKey } from "../../src/random.ts";
-import type { JsonObject } from "../../src/types.ts";
+import { integer } from "../../src/random.ts";
+import type { JsonObject, RandomKey } from "../../src/types.ts";
 
 export type Call = readonly [name: string, args: JsonObject];
 
