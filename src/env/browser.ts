@@ -5,7 +5,7 @@
 import { EnvError, expected } from "../errors.ts";
 import { turnRewards } from "../loop/reward/compose.ts";
 import type { Env } from "../types.ts";
-import { browserPlaces } from "./browser/chromium.ts";
+import { browserPlaces } from "../compute/browser/chromium.ts";
 import { startEpisode, type BrowserEnvDefinition } from "./browser/episode.ts";
 import { browserTools } from "./browser/tools.ts";
 

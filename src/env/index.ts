@@ -34,8 +34,9 @@ const environments: Readonly<Record<string, EnvFactory>> = {
     if (families?.some((name) => typeof name !== "string")) {
       throw new ConfigError(expected("env.families", "a list of names", JSON.stringify(families)));
     }
-    const numbers = { maxTurns: wholeOf(options, "maxTurns", 12), timeLimit: wholeOf(options, "timeLimit", 300), pages: wholeOf(options, "pages", 8) };
-    return miniwob({ ...(options as MiniwobOptions), ...numbers, seed: wholeOf(options, "seed", 0) });
+    const [maxTurns, timeLimit] = [wholeOf(options, "maxTurns", 12), wholeOf(options, "timeLimit", 300)];
+    const [pages, seed] = [wholeOf(options, "pages", 8), wholeOf(options, "seed", 0)];
+    return miniwob({ ...(options as MiniwobOptions), maxTurns, timeLimit, pages, seed });
   },
   repair: async (options) => (await import("./repair.ts")).repair(options),
   review: async (options) => (await import("./review.ts")).review(options),

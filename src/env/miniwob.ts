@@ -9,7 +9,7 @@ import { defaultCacheDir } from "../compute/models/files/cache.ts";
 import { integer, rng } from "../random.ts";
 import type { Env, Split, Task, TaskSource } from "../types.ts";
 import { browserEnv } from "./browser.ts";
-import type { BrowserOptions } from "./browser/chromium.ts";
+import type { BrowserOptions } from "../compute/browser/chromium.ts";
 import { miniwobFamilies } from "./miniwob/families.ts";
 import { begin, isOver, rawReward } from "./miniwob/page.ts";
 

@@ -1,7 +1,7 @@
 /** MiniWoB++ from the package's own files: a scripted policy solves every page, one that clicks at random few. */
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { findChromium } from "../../src/env/browser/chromium.ts";
+import { findChromium } from "../../src/compute/browser/chromium.ts";
 import { miniwob } from "../../src/env/miniwob.ts";
 import { miniwobFamilies } from "../../src/env/miniwob/families.ts";
 import { rng } from "../../src/random.ts";

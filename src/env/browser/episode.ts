@@ -4,10 +4,10 @@ import { EnvError, expected, finite } from "../../errors.ts";
 import { turnRewards } from "../../loop/reward/compose.ts";
 import { defineEnv } from "../../loop/rollout/tool-env.ts";
 import type { Episode, EnvStep, Message, Split, Task, TaskSource, Turn } from "../../types.ts";
-import type { BrowserOptions, OpenPlace } from "./chromium.ts";
-import { openSession, type Session, type SessionLimits } from "./session.ts";
+import type { BrowserOptions, OpenPlace } from "../../compute/browser/chromium.ts";
+import { openSession, type Session, type SessionLimits } from "../../compute/browser/session.ts";
 import { browserTools } from "./tools.ts";
-import type { WallOptions } from "./wall.ts";
+import type { WallOptions } from "../../compute/browser/wall.ts";
 
 export interface BrowserEnvDefinition extends BrowserOptions {
   readonly name: string;
@@ -35,7 +35,10 @@ interface Opened {
 
 const usual: SessionLimits = { observationChars: 4000, actionMs: 5000, loadMs: 15_000, settleMs: 100 };
 
-export function startEpisode(task: Task, options: BrowserEnvDefinition & { readonly place: OpenPlace; readonly maxTurns: number }): Episode {
+export function startEpisode(
+  task: Task,
+  options: BrowserEnvDefinition & { readonly place: OpenPlace; readonly maxTurns: number },
+): Episode {
   const { name, place, grade, over, maxTurns, showAddress = true } = options;
   const limits = { ...usual, ...options.limits };
   const call = { deadlineMs: 2 * (limits.actionMs + limits.loadMs), maxResultChars: 2 * limits.observationChars + 1000 };
@@ -51,8 +54,9 @@ export function startEpisode(task: Task, options: BrowserEnvDefinition & { reado
       if (answer?.ok() !== true) throw new EnvError(expected(`environment ${name}: ${url}`, "a page", `HTTP ${answer?.status() ?? "204"}`));
       const said = (await options.begin?.(session.page, task)) ?? "";
       const seen = [said, await session.observe()].filter((text) => text !== "").join("\n\n");
-      const toolEnv = defineEnv({ name, tasks: options.tasks, tools: browserTools(session), reward: turnRewards(), limits: call, maxTurns: 1e9 });
-      return { session, inner: toolEnv.start(task), seen };
+      const tools = browserTools(session);
+      const inner = defineEnv({ name, tasks: options.tasks, tools, reward: turnRewards(), limits: call, maxTurns: 1e9 });
+      return { session, inner: inner.start(task), seen };
     } catch (cause) {
       await session[Symbol.asyncDispose]();
       throw cause;

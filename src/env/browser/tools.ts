@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { defineTool } from "../../loop/rollout/tools.ts";
 import type { Tool } from "../../types.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "../../compute/browser/session.ts";
 
 /** Fields that take a value and no keys. */
 const valued = ["color", "date", "datetime-local", "month", "range", "time", "week"];
@@ -28,7 +28,7 @@ export function browserTools(session: Session | null): readonly Tool[] {
       parameters: z.strictObject({ ref, text: z.string().max(2000) }),
       run: ({ ref: place, text }) =>
         open().act(place, async (element, timeout) => {
-          const kind = await element.evaluate((node) => (node.tagName === "INPUT" ? node.getAttribute("type") : ""), undefined, { timeout });
+          const kind = await element.getAttribute("type", { timeout });
           if (valued.includes(kind ?? "") || text.length > 200) return element.fill(text, { timeout });
           await element.fill("", { timeout });
           await element.pressSequentially(text, { timeout });

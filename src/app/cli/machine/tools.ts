@@ -1,6 +1,6 @@
 /** Programs that some environments and graders use. Nothing here is required to train. */
 import { execFile } from "node:child_process";
-import { findChromium } from "../../../env/browser/chromium.ts";
+import { findChromium } from "../../../compute/browser/chromium.ts";
 
 export interface Tools {
   /** Versions; null where the program is not there. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { EnvError, expected } from "../../errors.ts";
 
 /** A node of the tree as Playwright writes it; a string is text. */
-export type PageNode =
+type PageNode =
   | string
   | {
       readonly role: string;
@@ -12,7 +12,6 @@ export type PageNode =
       /** Text inside, or the value of a field. */
       readonly text?: string | undefined;
       readonly url?: string | undefined;
-      readonly placeholder?: string | undefined;
       readonly level?: number | undefined;
       readonly children?: readonly PageNode[] | undefined;
       /** States: checked, disabled and the like. */
@@ -29,7 +28,6 @@ const nodeSchema: z.ZodType<PageNode> = z.union([
     ref: z.string().optional(),
     text: z.string().optional(),
     url: z.string().optional(),
-    placeholder: z.string().optional(),
     level: z.number().optional(),
     get children() {
       return z.array(nodeSchema).optional();
@@ -66,7 +64,7 @@ export function describe(nodes: readonly PageNode[], { depth = 0 }: { readonly d
 }
 
 function lineOf(node: Exclude<PageNode, string>): string {
-  const { role, name, ref, text, url, placeholder, level } = node;
+  const { role, name, ref, text, url, level } = node;
   if (boxes.has(role) && !name && !text && (node.children ?? []).length === 0) return "";
   const place = ref === undefined ? "" : `${ref} `;
   // A box of its own text keeps its reference, because it may be what there is to click on.
@@ -77,9 +75,8 @@ function lineOf(node: Exclude<PageNode, string>): string {
     return value === undefined || value === false ? [] : [value === true ? ` ${state}` : ` ${state}=${String(value)}`];
   });
   const own = text === undefined || text === name ? "" : ` = ${JSON.stringify(text)}`;
-  const hint = placeholder === undefined ? "" : ` placeholder=${JSON.stringify(placeholder)}`;
   const target = url === undefined || url === "#" ? "" : ` -> ${url}`;
-  return `${place}${role}${level === undefined ? "" : ` ${level}`}${named}${shown.join("")}${own}${hint}${target}`;
+  return `${place}${role}${level === undefined ? "" : ` ${level}`}${named}${shown.join("")}${own}${target}`;
 }
 
 /** At most `limit` characters from `from` on; what is left out is stated, and how to see it. */

@@ -16,7 +16,7 @@ export interface SessionLimits {
   readonly settleMs: number;
 }
 
-export interface SessionOptions extends WallOptions {
+interface SessionOptions extends WallOptions {
   readonly limits: SessionLimits;
   /** Whether an observation begins with the page's title and address. */
   readonly showAddress: boolean;
@@ -79,7 +79,16 @@ interface Watching extends SessionOptions {
   readonly close: () => Promise<void>;
 }
 
-function watched(page: Page, { close, limits, showAddress, origins, site }: Watching): Session {
+interface Watch {
+  /** What an agent is to be told with the next observation. */
+  readonly notes: string[];
+  refusals(): number;
+  fault(): string | undefined;
+  stop(): void;
+}
+
+/** Refuses windows and downloads, answers dialogs, and notes both, requests to other origins and crashes. */
+function listen(page: Page, allowed: readonly string[]): Watch {
   let fault: string | undefined;
   let refusals = 0;
   const notes: string[] = [];
@@ -96,7 +105,6 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
     if (other !== page) other.close().catch(() => undefined);
   });
   page.on("download", () => refuse("a download"));
-  const allowed = [...origins, ...(site === undefined ? [] : [site.origin])];
   // The wall refuses these; here they are told. Chromium's own requests are refused silently.
   const outside = (url: string): void => {
     const { protocol, origin, host } = new URL(url.replace(/^ws/, "http"));
@@ -109,7 +117,15 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
     notes.push(`${dialog.type()}: ${dialog.message().slice(0, 200)} (${agreed ? "accepted" : "dismissed"})`);
     (agreed ? dialog.accept() : dialog.dismiss()).catch(() => undefined);
   });
+  return { notes, refusals: () => refusals, fault: () => fault, stop: () => void browser.off("disconnected", ended) };
+}
+
+function watched(page: Page, { close, limits, showAddress, origins, site }: Watching): Session {
+  const allowed = [...origins, ...(site === undefined ? [] : [site.origin])];
+  const watch = listen(page, allowed);
+  const { notes } = watch;
   const check = (): void => {
+    const fault = watch.fault();
     if (fault !== undefined) throw new EnvError(`browser: ${fault}`);
   };
 
@@ -140,7 +156,7 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
 
   return {
     page,
-    refusals: () => refusals,
+    refusals: watch.refusals,
     check,
     observe,
     act: async (ref, action) => {
@@ -157,7 +173,7 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
       return after(page.goto(target.href));
     },
     async [Symbol.asyncDispose]() {
-      browser.off("disconnected", ended);
+      watch.stop();
       await close();
     },
   };

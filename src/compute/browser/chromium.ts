@@ -32,7 +32,7 @@ export interface BrowserOptions {
 }
 
 /** A place among the pages. Releasing it twice is releasing it once. */
-export interface Place {
+interface Place {
   readonly browser: Browser;
   release(): void;
 }

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, request as forward, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, type AddressInfo, type Socket } from "node:net";
 import { extname, join, normalize, sep } from "node:path";
-import { EnvError, expected, messageOf } from "../../errors.ts";
+import { messageOf } from "../../errors.ts";
 
 export interface WallOptions {
   /** Origins that can be reached, as `new URL(…).origin` writes them. */
@@ -33,13 +33,6 @@ const kinds: Readonly<Record<string, string>> = {
   ".jpg": "image/jpeg",
   ".svg": "image/svg+xml",
 };
-
-/** Origins as they are compared; EnvError for what is no http or https origin. */
-export function originOf(url: string, where: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed !== undefined && /^https?:$/.test(parsed.protocol)) return parsed.origin;
-  throw new EnvError(expected(where, "an http or https address", JSON.stringify(url)));
-}
 
 export async function openWall({ origins, site }: WallOptions): Promise<Wall> {
   const sockets = new Set<Socket>();
