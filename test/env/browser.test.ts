@@ -42,7 +42,8 @@ describe("observation", () => {
 test("a missing package or program is refused, with what to do", async () => {
   const load = (): Promise<never> => Promise.reject(new Error("Cannot find package 'playwright-core' imported from x\nmore"));
   await expect(loadPlaywright(load)).rejects.toThrow(
-    "browser: expected the package playwright-core, got Cannot find package 'playwright-core' imported from x; npm install --save-exact playwright-core@1.65.1",
+    "browser: expected the package playwright-core, got Cannot find package 'playwright-core' imported from x; " +
+      "npm install --save-exact playwright-core@1.65.1",
   );
   const place = browserPlaces({ program: "/nowhere/chromium" });
   await expect(place(new AbortController().signal)).rejects.toThrow(/^browser: \/nowhere\/chromium did not start: /);
@@ -182,7 +183,8 @@ e13 a box`);
     await using third = await playByHand(gone.env, gone.task);
     expect(third.opening).toContain("Shop");
     const end = { type: "error", boundary: "environment", message: "browser: the page crashed" } as const;
-    const cut = { id: "x", task: gone.task, sample: 0, rows: [], turns: [], messages: [], end, measures: {}, seconds: 0 } satisfies Trajectory;
+    const empty = { sample: 0, rows: [], turns: [], messages: [], measures: {}, seconds: 0 };
+    const cut: Trajectory = { id: "x", task: gone.task, end, ...empty };
     expect(await scoreTrajectory(gone.env.reward, cut)).toMatchObject({ verdict: { type: "infrastructure" } });
   });
 

@@ -1,4 +1,4 @@
-/** A scripted policy for MiniWoB++: reads the task and the page as an agent does, and says the calls. Knows nothing of the page's script. */
+/** A scripted policy for MiniWoB++: reads the task and the page as an agent does, and says the calls. */
 import { integer } from "../../src/random.ts";
 import type { JsonObject, RandomKey } from "../../src/types.ts";
 
@@ -11,12 +11,15 @@ interface Seen {
   readonly value: string;
 }
 
+const ROLES = "button|link|tab|textbox|checkbox|radio|combobox|cell|rowheader|paragraph|heading|spinbutton";
+const ELEMENT = new RegExp(`^ *((?:f\\d+)?e\\d+) (${ROLES})\\b ?(?:\\d )?(.*)$`);
+
 const WORDS: readonly string[] = ["ONE", "TWO"];
 
 /** Lines of an observation: `e5 button "Send" = "text"`, or `e5 text`, or text. */
 export function linesOf(page: string): Seen[] {
   return page.split("\n").flatMap((line) => {
-    const node = /^ *((?:f\d+)?e\d+) (button|link|tab|textbox|checkbox|radio|combobox|cell|rowheader|paragraph|heading|spinbutton)\b ?(?:\d )?(.*)$/.exec(line);
+    const node = ELEMENT.exec(line);
     if (node !== null) {
       const name = /^"((?:[^"\\]|\\.)*)"/.exec(node[3]!)?.[1] ?? "";
       const value = /= "((?:[^"\\]|\\.)*)"$/.exec(node[3]!)?.[1] ?? "";
@@ -70,7 +73,8 @@ export function solve(family: string, opening: string): Call[] {
       const found = of(roles[kind] ?? kind);
       // A text field and an area look alike; an area is the one with text in it.
       const area = found.find(({ value }) => value !== "");
-      return [click(kind === "textarea" ? (area ?? found[0])?.ref : kind === "text" ? found.find((node) => node !== area)?.ref : found[0]?.ref)];
+      const field = kind === "text" ? found.find((node) => node !== area) : undefined;
+      return [click((kind === "textarea" ? area : field)?.ref ?? found[0]?.ref)];
     }
     case "click-collapsible-nodelay":
       return [click(of("tab")[0]?.ref), named("Submit")];
@@ -132,7 +136,10 @@ export function solve(family: string, opening: string): Call[] {
       return [click(best.button.ref)];
     }
     case "ascending-numbers":
-      return seen.filter(({ name }) => /^\d+$/.test(name)).sort((a, b) => Number(a.name) - Number(b.name)).map(({ ref }) => click(ref));
+      return seen
+        .filter(({ name }) => /^\d+$/.test(name))
+        .sort((a, b) => Number(a.name) - Number(b.name))
+        .map(({ ref }) => click(ref));
     case "form-sequence-2": {
       const [, mark, number, field] = /the (\d)\w+ (?:checkbox|radio button) and enter the number "(-?\d+)" into the (\d)/.exec(goal)!;
       const marks = [...of("radio"), ...of("checkbox")];
