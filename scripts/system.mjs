@@ -45,6 +45,6 @@ export function systemPackages() {
     spawnSync("apt-get", [...apt, "install", "-y", "--no-install-recommends", ...names], options);
   }
   for (const need of needs.filter(({ found }) => !found())) {
-    process.stderr.write(`flywheel: ${need.name} is missing; tests that need it will fail or be skipped: apt-get install ${need.package}\n`);
+    process.stderr.write(`flywheel: ${need.name} is missing; tests that need it will not pass: apt-get install ${need.package}\n`);
   }
 }

@@ -119,7 +119,8 @@ export function solve(family: string, opening: string): Call[] {
       const [, genre, director, year] = /for (.*) movies directed by (.*) from year (\d+)/.exec(goal)!;
       const answers: Readonly<Record<string, string>> = { genre: genre!, director: director!, year: year! };
       const labels = seen.flatMap(({ name }) => /^(genre|director|year):?$/i.exec(name)?.[1]?.toLowerCase() ?? []);
-      return [...labels.map((label, i) => type(i, answers[label]!)), named(seen.some(({ name }) => name === "Search") ? "Search" : "Submit")];
+      const send = seen.some(({ name }) => name === "Search") ? "Search" : "Submit";
+      return [...labels.map((label, i) => type(i, answers[label]!)), named(send)];
     }
     case "odd-or-even": {
       const parts = seen.filter(({ role, name }) => role === "button" || /^-?\d+$/.test(name));
