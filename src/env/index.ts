@@ -4,6 +4,7 @@ import { ConfigError, expected } from "../errors.ts";
 import type { Env, Json, JsonObject } from "../types.ts";
 import { desk, type DeskOptions } from "./desk.ts";
 import { lock } from "./lock.ts";
+import { miniwob, type MiniwobOptions } from "./miniwob.ts";
 import { sums, type SumsOptions } from "./sums.ts";
 
 type EnvFactory = (options: JsonObject) => Env | Promise<Env>;
@@ -22,6 +23,20 @@ const environments: Readonly<Record<string, EnvFactory>> = {
   lock: (options) => {
     refuseUnknown("lock", options, ["seed", "steps", "choices", "tries", "hint"]);
     return lock(options);
+  },
+  miniwob: (options) => {
+    refuseUnknown("miniwob", options, ["seed", "root", "families", "maxTurns", "timeLimit", "pages", "program"]);
+    for (const key of ["root", "program"]) {
+      const value = options[key];
+      if (value !== undefined && typeof value !== "string") throw new ConfigError(expected(`env.${key}`, "a path", JSON.stringify(value)));
+    }
+    const families = listOf(options, "families", "a list of names");
+    if (families?.some((name) => typeof name !== "string")) {
+      throw new ConfigError(expected("env.families", "a list of names", JSON.stringify(families)));
+    }
+    const [maxTurns, timeLimit] = [wholeOf(options, "maxTurns", 12), wholeOf(options, "timeLimit", 300)];
+    const [pages, seed] = [wholeOf(options, "pages", 8), wholeOf(options, "seed", 0)];
+    return miniwob({ ...(options as MiniwobOptions), maxTurns, timeLimit, pages, seed });
   },
   repair: async (options) => (await import("./repair.ts")).repair(options),
   review: async (options) => (await import("./review.ts")).review(options),

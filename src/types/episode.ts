@@ -220,6 +220,8 @@ export interface NextAgent {
 
 /** One rollout's own instance of an environment: no state is shared with another. */
 export interface Episode extends AsyncDisposable {
+  /** What there is to see before the first turn (a page, a room); it stands at the end of the prompt's last message. Called once, first. */
+  opening?(signal: AbortSignal): Promise<string>;
   /** `turn.replies` is empty; the answer of `step` fills it. */
   step(turn: Turn, signal: AbortSignal): Promise<EnvStep>;
   /** Called once, when the episode has ended. */

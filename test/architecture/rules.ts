@@ -12,7 +12,7 @@ export const layers: readonly (readonly string[])[] = [
   ["compute/tensor/"],
   ["compute/models/"],
   ["compute/text/"],
-  ["compute/policy/", "compute/sandbox/"],
+  ["compute/policy/", "compute/sandbox/", "compute/browser/"],
   ["prompt", "rollout", "reward", "advantage", "batch", "loss", "update", "weights"].map((stage) => `loop/${stage}/`),
   ["algo/", "env/"],
   ["train/"],

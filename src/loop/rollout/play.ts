@@ -5,7 +5,7 @@ import type { RenderState } from "../../compute/text/renderer.ts";
 import type { Env, Episode, EpisodeEnd, Message, NextAgent, SampledSpan, Span, Task, ToolSpec, Trajectory, Turn } from "../../types.ts";
 import { compacted, ruleSummary, SUMMARY_REQUEST, withNote, type Exchange } from "./compaction.ts";
 import type { EpisodeOptions, EpisodePrefix, Policy } from "./episode.ts";
-import { addTurn } from "./scripted.ts";
+import { addTurn, withOpening } from "./scripted.ts";
 
 export class Play {
   readonly rows: Span[][] = [];
@@ -37,7 +37,12 @@ export class Play {
   async run(episode: Episode, options: EpisodeOptions, signal: AbortSignal): Promise<EpisodeEnd> {
     const { renderer, engine } = this.#policy;
     const tools = specsOf(this.#env);
-    let state = this.#begin(this.#speaker.prompt);
+    const shown = episode.opening === undefined ? "" : await untilAborted(episode.opening(signal), signal);
+    const prompt = withOpening(this.#task.prompt, shown);
+    if (options.from !== undefined) checkReplay(this.#task, prompt, options.from.trajectory.messages.slice(0, prompt.length));
+    this.messages.splice(0, prompt.length, ...prompt);
+    this.#speaker = { ...this.#speaker, prompt };
+    let state = this.#begin(prompt);
     for (let index = 0; ; index++) {
       const room = engine.info.contextLength - this.#ids.length;
       if (room < 1) return index === 0 ? overlong(this.#task, this.#ids.length, this.#policy) : { type: "length" };

@@ -34,11 +34,12 @@ export async function playScripted(
 ): Promise<PlayedEpisode> {
   const say: Speaker = typeof script === "function" ? script : (_seen, { index }) => script[index];
   await using episode = env.start(task);
-  const messages: Message[] = [...task.prompt];
-  let seen: readonly Message[] = task.prompt;
+  const { signal } = new AbortController();
+  const prompt = withOpening(task.prompt, (await episode.opening?.(signal)) ?? "");
+  const messages: Message[] = [...prompt];
+  let seen: readonly Message[] = prompt;
   let speaker: { readonly agent?: string; readonly trained?: boolean } = env.agent === undefined ? {} : { agent: env.agent };
   const turns: Turn[] = [];
-  const { signal } = new AbortController();
   let done = false;
   for (let index = 0; !done; index++) {
     const { agent, trained = true } = speaker;
@@ -71,6 +72,13 @@ export function addTurn(turns: Turn[], { turn, step, trained }: TurnTaken): void
   if (trained) return void turns.push({ ...turn, replies: step.messages, ...reward });
   const before = turns.pop();
   if (before !== undefined) turns.push({ ...before, replies: [...before.replies, turn.message, ...step.messages], ...reward });
+}
+
+/** The prompt with what there is to see at its end: some templates refuse two messages of one role in a row. */
+export function withOpening(prompt: readonly Message[], opening: string): Message[] {
+  const last = prompt.at(-1);
+  if (opening === "" || last === undefined) return [...prompt];
+  return [...prompt.slice(0, -1), { ...last, content: `${last.content}\n\n${opening}` }];
 }
 
 /** A grader that throws has not graded. */

@@ -57,7 +57,7 @@ function lines(found: Findings, paint: Paint, cwd: string): string[] {
   const hubText = hub.reachable
     ? `${paint("✓", "green")} ${host} answers in ${hub.milliseconds} ms`
     : `${paint("–", "yellow")} ${host}: ${hub.reason}`;
-  const programs = ["python", "pytest", "sympy", "lean"] as const;
+  const programs = ["python", "pytest", "sympy", "lean", "chromium"] as const;
   const models = cache.models.length === 0 ? `${shownPath(cwd, cache.folder)}: none pulled yet` : shownPath(cwd, cache.folder);
   return [
     ...row("node", `${found.node} on ${found.platform}`),

@@ -1,5 +1,6 @@
 /** Programs that some environments and graders use. Nothing here is required to train. */
 import { execFile } from "node:child_process";
+import { findChromium } from "../../../compute/browser/chromium.ts";
 
 export interface Tools {
   /** Versions; null where the program is not there. */
@@ -7,15 +8,18 @@ export interface Tools {
   readonly sympy: string | null;
   readonly lean: string | null;
   readonly pytest: string | null;
+  readonly chromium: string | null;
 }
 
 export async function findTools(): Promise<Tools> {
-  const [python, sympy, lean, pytest] = await Promise.all([
+  const program = findChromium();
+  const [python, sympy, lean, pytest, chromium] = await Promise.all([
     output("python3", "--version"),
     output("python3", "-c", "import sympy; print(sympy.__version__)"),
     output("lean", "--version"),
     // The Python that the sandbox runs.
     output("/usr/bin/python3", "-I", "-c", "import pytest; print(pytest.__version__)"),
+    program === null ? null : output(program, "--version"),
   ]);
   const version = (text: string | null): string | null => (text === null ? null : (/\d+(\.\d+)+/.exec(text)?.[0] ?? text.slice(0, 40)));
   return {
@@ -23,6 +27,7 @@ export async function findTools(): Promise<Tools> {
     sympy: version(sympy),
     lean: version(lean),
     pytest: version(pytest),
+    chromium: version(chromium),
   };
 }
 
