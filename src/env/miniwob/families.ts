@@ -1,4 +1,4 @@
-/** Families of MiniWoB++ whose pages say all that is needed in their accessibility tree; a scripted policy solves them. */
+/** Families of MiniWoB++ whose pages say what is needed in their accessibility tree. */
 export const miniwobFamilies: readonly string[] = [
   "ascending-numbers",
   "buy-ticket",
