@@ -35,10 +35,10 @@ export const shipped: Settings = {
   concurrency: 128,
   groupSize: 8,
   evalTasks: 300,
-  worked: 800,
+  worked: 2_000,
   hasty: 0,
-  cold: { steps: 250, perStep: 24, learningRate: 2e-3 },
-  grpo: { steps: 40, perStep: 16, learningRate: 3e-4 },
+  cold: { steps: 320, perStep: 24, learningRate: 2e-3 },
+  grpo: { steps: 150, perStep: 32, learningRate: 1e-4 },
   sampled: { tasks: 1_000, samples: 4, keep: 2 },
   rejection: { steps: 350, perStep: 24, learningRate: 2e-3 },
 };

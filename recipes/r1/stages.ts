@@ -116,7 +116,8 @@ async function dialoguesFor(stage: "cold" | "rejection", context: StageRun): Pro
   if (existsSync(file)) return file;
   const source = env.tasks("train");
   const last = (count: number, after: number): Task[] => Array.from({ length: count }, (_, i) => source.at(source.size - 1 - after - i));
-  const written = last(settings.worked, 0).map((task) => [...task.prompt, worked(task, variant.reasoning, shownSteps(task, settings.hasty))]);
+  const answered = (task: Task): Message => worked(task, variant.reasoning, shownSteps(task, settings.hasty));
+  const written = last(settings.worked, 0).map((task) => [...task.prompt, answered(task)]);
   const sampled = stage === "cold" ? [] : await sampledDialogues(last(settings.sampled.tasks, settings.worked), context);
   const dialogues = [...written, ...sampled];
   writeFileSync(file, `${dialogues.map((messages) => JSON.stringify({ messages })).join("\n")}\n`);
