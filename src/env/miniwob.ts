@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { ConfigError, EnvError, expected } from "../errors.ts";
 import { defaultCacheDir } from "../compute/models/files/cache.ts";
 import { integer, rng } from "../random.ts";
-import type { Env, Split, Task, TaskSource } from "../types.ts";
+import type { Env, Split, Task, TaskSource, Json } from "../types.ts";
 import { browserEnv } from "./browser.ts";
 import type { BrowserOptions } from "../compute/browser/chromium.ts";
 import { miniwobFamilies } from "./miniwob/families.ts";
@@ -53,11 +53,11 @@ export function miniwob({
     name: "miniwob",
     tasks: (split) => tasksOf(split, { families, seed, size: sizes[split] * families.length }),
     site: ({ data }) => ({
-      url: `${ORIGIN}/miniwob/${String(data["family"])}.html`,
+      url: `${ORIGIN}/miniwob/${textOf(data["family"])}.html`,
       origins: [],
       site: { origin: ORIGIN, folder: root },
     }),
-    begin: (page, task) => begin(page, { seed: String(task.data["seed"]), milliseconds: timeLimit * 1000 }),
+    begin: (page, task) => begin(page, { seed: textOf(task.data["seed"]), milliseconds: timeLimit * 1000 }),
     over: isOver,
     grade: async (page) => Math.max(0, await rawReward(page)),
     maxTurns,
@@ -66,6 +66,8 @@ export function miniwob({
 }
 
 /** Every family in turn, so that the first tasks of a split have all of them. */
+const textOf = (value: Json | undefined): string => (typeof value === "number" || typeof value === "string" ? `${value}` : "");
+
 function tasksOf(split: Split, { families, seed, size }: { families: readonly string[]; seed: number; size: number }): TaskSource {
   const at = (index: number): Task => {
     if (!Number.isInteger(index) || index < 0 || index >= size) {

@@ -77,7 +77,7 @@ export async function playByHand(env: Env, task: Task): Promise<Hand> {
       take,
       say: async (said) => (await take(said)).messages.map(({ content }) => content).join("\n"),
       verdict: async () => env.reward({ task, messages: task.prompt, turns }),
-      [Symbol.asyncDispose]: () => episode[Symbol.asyncDispose]() as Promise<void>,
+      [Symbol.asyncDispose]: () => episode[Symbol.asyncDispose](),
     };
   } catch (cause) {
     await episode[Symbol.asyncDispose]();

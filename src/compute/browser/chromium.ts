@@ -2,9 +2,10 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import type { Browser } from "playwright-core";
+import type * as PlaywrightCore from "playwright-core";
 import { EnvError, expected, messageOf } from "../../errors.ts";
 
-type Playwright = typeof import("playwright-core");
+type Playwright = typeof PlaywrightCore;
 
 const PLAYWRIGHT = "playwright-core@1.65.1";
 const programs = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"] as const;

@@ -72,7 +72,7 @@ function lineOf(node: Exclude<PageNode, string>): string {
   const named = name === undefined || name === "" ? "" : ` ${JSON.stringify(name)}`;
   const shown = states.flatMap((state) => {
     const value = node[state];
-    return value === undefined || value === false ? [] : [value === true ? ` ${state}` : ` ${state}=${String(value)}`];
+    return value === undefined || value === false ? [] : [value === true ? ` ${state}` : ` ${state}=${JSON.stringify(value)}`];
   });
   const own = text === undefined || text === name ? "" : ` = ${JSON.stringify(text)}`;
   const target = url === undefined || url === "#" ? "" : ` -> ${url}`;

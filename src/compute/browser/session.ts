@@ -137,7 +137,7 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
   };
   const observe = async (from = 0): Promise<string> => {
     check();
-    const tree = await page.ariaSnapshotJSON({ mode: "ai", timeout: limits.actionMs });
+    const tree: unknown = await page.ariaSnapshotJSON({ mode: "ai", timeout: limits.actionMs });
     const said = [...new Set(notes.splice(0))].slice(0, MOST_NOTES).map((note) => `[${note}]`);
     const head = showAddress ? [`page ${JSON.stringify(await page.title())} at ${page.url()}`] : [];
     const body = describe(readTree(tree)).join("\n");
@@ -156,7 +156,7 @@ function watched(page: Page, { close, limits, showAddress, origins, site }: Watc
 
   return {
     page,
-    refusals: watch.refusals,
+    refusals: () => watch.refusals(),
     check,
     observe,
     act: async (ref, action) => {
