@@ -3,7 +3,7 @@
  * function of settings, used alike by `train({ algo: { name: "…" } })` and by programs that hold the loop themselves.
  */
 import { z } from "zod";
-import { ConfigError } from "../errors.ts";
+import { ConfigError, expected } from "../errors.ts";
 import type { Algorithm, JsonObject, OfflineAlgorithm } from "../types.ts";
 
 type Settings<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>>;
@@ -35,8 +35,10 @@ function define<Name extends string, Shape extends z.ZodRawShape, Made>(
   const make = (options: Partial<z.input<z.ZodObject<Shape>>> = {}): Made => {
     const parsed = schema.safeParse(options, { reportInput: true });
     if (!parsed.success) {
-      const { path, message } = parsed.error.issues[0]!;
-      throw new ConfigError(`${["algo", ...path].join(".")}: ${message}`);
+      const issue = parsed.error.issues[0]!;
+      if (issue.code === "unrecognized_keys")
+        throw new ConfigError(expected(`${name} settings`, `some of ${Object.keys(config).join(", ")}`, issue.keys.join(", ")));
+      throw new ConfigError(`${["algo", ...issue.path].join(".")}: ${issue.message}`);
     }
     const settings = parsed.data as Settings<Shape>;
     const [problem] = contradictions(settings);

@@ -20,7 +20,9 @@ export const kto = defineOffline({
     undesirableWeight: real({ min: 0, max: 100 }, 1, "weight of bad answers"),
   },
   refuse: ({ desirableWeight, undesirableWeight }) =>
-    desirableWeight + undesirableWeight > 0 ? [] : ["algo.desirableWeight and algo.undesirableWeight: both are 0, so nothing is trained"],
+    desirableWeight + undesirableWeight > 0
+      ? []
+      : ["algo.desirableWeight and algo.undesirableWeight: both are 0, so nothing is trained; set one above 0"],
   build: (settings) => ({
     examples: "labels",
     trains: "policy",

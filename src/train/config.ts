@@ -197,21 +197,37 @@ function crossChecks(
     const want = `nothing with ${name}, whose evaluation samples held-out tasks`;
     refuse("train.evalRows", want, String(train.evalRows), "leave it out; see train.evalTasks");
   }
-  if (!sampled && train.maxSampledTokens > 0)
-    refuse("train.maxSampledTokens", `0 with ${name}, which samples nothing`, String(train.maxSampledTokens), "see train.steps");
+  if (!sampled) problems.push(...unusedSampling({ rollout: played, train }, name));
   if (!sampled && algorithm.trains === "reward" && model.adapter !== "lora")
-    refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head of its own`, `"${model.adapter}"`);
+    refuse("model.adapter", `"lora" with ${name}, which trains an adapter with a head`, `"${model.adapter}"`, 'set it to "lora"');
   if (trustRegion !== undefined) problems.push(...unusedOptim(given, { name, learningRate: algorithm.learningRate[model.adapter] }));
   const moving = [["resetReferenceEvery", resetReferenceEvery], ["referenceDecay", referenceDecay]] as const;
   const hasReference = sampled && algorithm.needs?.includes("reference") === true;
   for (const [key, value] of moving.filter(([, value]) => value > 0)) {
     const remedy = sampled ? "give the algorithm its KL term, or leave the key out" : "leave it out";
-    if (!hasReference) refuse(`train.${key}`, `0 with algo.name ${name}, which has no reference to move`, String(value), remedy);
+    const why = !sampled && algorithm.needsReference ? "whose reference is the opened policy" : "which has no reference to move";
+    if (!hasReference) refuse(`train.${key}`, `0 with algo.name ${name}, ${why}`, String(value), remedy);
   }
   if (resetReferenceEvery > 0 && referenceDecay > 0) {
-    refuse("train.resetReferenceEvery and train.referenceDecay", "one of them to be 0", `${resetReferenceEvery} and ${referenceDecay}`);
+    const both = "train.resetReferenceEvery and train.referenceDecay";
+    refuse(both, "one of them to be 0", `${resetReferenceEvery} and ${referenceDecay}`, "leave one of them out");
   }
   return problems;
+}
+
+/** What only training on own samples reads; the rest of `rollout` is for held-out answers too. */
+const samplingKeys = { rollout: ["temperature"], train: ["maxSampledTokens", "onCollapse"] } as const;
+
+/** Keys of sampling that are not as they are by default, with an algorithm that is given its examples. */
+function unusedSampling(given: Pick<Resolved, "rollout" | "train">, name: string): string[] {
+  const usual = { rollout: rollout.parse({}), train: train.parse({}) };
+  return (["rollout", "train"] as const).flatMap((section) =>
+    samplingKeys[section].flatMap((key) => {
+      const value: unknown = Reflect.get(given[section], key);
+      if (value === Reflect.get(usual[section], key)) return [];
+      return [expected(`${section}.${key}`, `nothing with ${name}, which trains on given examples`, show(value), "leave it out")];
+    }),
+  );
 }
 
 /** Keys of AdamW that are not as they are by default; a trust region takes its own step. */
@@ -248,6 +264,8 @@ function unknownKey(section: string, key: string): string {
     return `${where}key ${key} has no effect with this ${section === "algo" ? "algorithm" : "adapter"}; leave it out`;
   const inside = nearest(key, SECTIONS[section] ?? []);
   if (inside !== null) return `${where}unknown key ${key} (did you mean ${inside}?)`;
+  if (key === "topP" || key === "top_p" || key === "topK")
+    return `${where}unknown key ${key}; training samples from the whole distribution, whose log-probs the loss needs: leave it out`;
   const elsewhere = Object.entries(SECTIONS).find(([name, keys]) => name !== section && nearest(key, keys) !== null);
   if (elsewhere === undefined) return `${where}unknown key ${key}; known are ${(SECTIONS[section] ?? []).join(", ")}`;
   const [name, keys] = elsewhere;

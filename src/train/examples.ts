@@ -1,4 +1,5 @@
 /** JSONL files of examples -> encoded rows -> batches of an offline algorithm. */
+import { isDeepStrictEqual } from "node:util";
 import { setImmediate } from "node:timers/promises";
 import { dataLines, readDataFile } from "../data-file.ts";
 import { encodeAnswer, encodeDialogue, hopelessBytes, type EncodedDialogue } from "../compute/text/dialogue.ts";
@@ -106,6 +107,8 @@ function encodeExample(row: ExampleRow, { renderer, use, where }: EncodeOptions)
       const encode = (answer: readonly Message[], side: string): EncodedDialogue[] =>
         encodeAnswer(renderer, { prompt: row.prompt, tools: row.tools, answer }, `${where} ${side}`);
       const [chosen, rejected] = [encode(row.chosen, "chosen"), encode(row.rejected, "rejected")];
+      if (isDeepStrictEqual(chosen, rejected))
+        throw new ConfigError(expected(`${where} "chosen" and "rejected"`, "two different answers", "the same twice", "leave it out"));
       return [{ kind: "pair", chosen, rejected, margin: row.margin }];
     }
     case "label":

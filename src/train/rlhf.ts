@@ -7,10 +7,12 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { memoryTable } from "../compute/policy/local/memory-table.ts";
 import { readModelFacts, type OpenedPolicy } from "../compute/policy/open.ts";
+import { openAlgorithm } from "../algo/registry.ts";
+import { ConfigError, expected } from "../errors.ts";
 import { loadRewardModel, modelReward } from "../loop/reward/reward-model.ts";
 import type { Env } from "../types.ts";
 import type { AttachedModels } from "./attach.ts";
-import type { TrainConfig, TrainConfigInput } from "./config.ts";
+import { parseTrainConfig, type TrainConfig, type TrainConfigInput } from "./config.ts";
 import { exportModel } from "./export.ts";
 import { isRunFolder } from "./trained.ts";
 import { train, type TrainOptions, type TrainResult } from "./train.ts";
@@ -56,6 +58,7 @@ export interface RlhfResult {
 /** Runs the stages that are not done yet: called again after an interruption, it goes on where it was. Errors as of `train`. */
 export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
   const { sft, reward, policy, observer } = options;
+  checkStages(options);
   const tuned = sft === undefined ? undefined : await runStage("sft", { ...options, input: { algo: { name: "sft" }, ...sft } });
   const model = tuned === undefined ? options.model : await mergedModel(tuned);
   const { caution = 0, data, ...own } = reward;
@@ -72,6 +75,22 @@ export async function rlhf(options: RlhfOptions): Promise<RlhfResult> {
     more: { env, inputs, attach: (opened) => attachReward(opened, { rewardModel, caution }) },
   });
   return { model, ...(tuned === undefined ? {} : { sft: tuned }), reward: { ...judged, rewardModel }, policy: trained };
+}
+
+/** What is wrong with a later stage is said before the first one is trained. */
+function checkStages({ sft, ...options }: RlhfOptions): void {
+  const { data: _pairs, caution: _caution, ...reward } = options.reward;
+  const { env: _env, ...policy } = options.policy;
+  const config = (stage: StageName, input: Stage) => {
+    const { model, name, adapter } = options;
+    return parseTrainConfig({ ...input, name: `${name}-${stage}`, model: { path: model, adapter: "lora", ...adapter } });
+  };
+  if (sft !== undefined) config("sft", { algo: { name: "sft" }, ...sft });
+  config("reward", { algo: { name: "reward-model" }, ...reward });
+  const { algo } = config("policy", { algo: { name: "ppo", cutEpisodes: "score" }, ...policy });
+  if (openAlgorithm(algo).kind === "sampled") return;
+  const remedy = "name one that samples, for example ppo, rloo or grpo";
+  throw new ConfigError(expected("rlhf policy.algo.name", "an algorithm that learns from its own samples", algo.name, remedy));
 }
 
 interface StageOptions extends Pick<RlhfOptions, "model" | "name" | "seed" | "adapter" | "runsFolder" | "signal" | "observer"> {

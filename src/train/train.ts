@@ -62,7 +62,7 @@ export async function train(
   const config = placed(parseTrainConfig(input, own === undefined ? {} : { algorithm: own }));
   const algorithm = own ?? openAlgorithm(config.algo);
   const environment = env ?? (config.env === undefined ? undefined : await openEnv(config.env));
-  checkSources(config, algorithm, environment);
+  checkSources(config, algorithm, { env: environment, attached: attach !== undefined });
   // Where a model that is still to be attached may grade, and nothing is evaluated, the environment's own reward is not asked.
   const graded = attach === undefined || config.train.evalEvery > 0;
   const abort = signal === undefined ? {} : { signal };
@@ -118,7 +118,11 @@ function loraOf(model: TrainConfig["model"]): LoraOptions | undefined {
 }
 
 /** What an algorithm trains on is there, and nothing is given that it would ignore. */
-function checkSources({ data, env: named }: TrainConfig, algorithm: Algorithm | OfflineAlgorithm, env: Env | undefined): void {
+function checkSources(
+  { data, env: named }: TrainConfig,
+  algorithm: Algorithm | OfflineAlgorithm,
+  { env, attached }: { readonly env: Env | undefined; readonly attached: boolean },
+): void {
   const { kind, name } = algorithm;
   if (algorithm.kind === "offline" && data === undefined) {
     throw new ConfigError(expected("data", `a JSONL file of ${algorithm.examples}, which ${name} trains on`, "nothing"));
@@ -128,6 +132,10 @@ function checkSources({ data, env: named }: TrainConfig, algorithm: Algorithm | 
   }
   if (kind === "sampled" && env === undefined) {
     throw new ConfigError(expected("env", `an environment, which ${name} samples in`, "nothing"));
+  }
+  if (algorithm.kind === "sampled" && algorithm.needs?.includes("turnScores") === true && !attached) {
+    const remedy = "hand one to train({ attach }) in a program, as the algorithm's page shows";
+    throw new ConfigError(expected("algo.name", "an algorithm that needs no scorer of turns", name, remedy));
   }
   if (env !== undefined && named !== undefined && named.name !== env.name) {
     throw new ConfigError(expected("env.name", `"${env.name}", the environment that was handed in`, `"${named.name}"`));

@@ -49,7 +49,7 @@ test.each<[object, string]>([
   ],
   [
     { name: "kto", desirableWeight: 0, undesirableWeight: 0 },
-    "algo.desirableWeight and algo.undesirableWeight: both are 0, so nothing is trained",
+    "algo.desirableWeight and algo.undesirableWeight: both are 0, so nothing is trained; set one above 0",
   ],
   [{ name: "dpo", loss: "conservative", labelSmoothing: 0.1 }, "accepted"],
 ])("%j: %s", (algo, message) => {

@@ -76,7 +76,7 @@ describe.skipIf(findChromium() === null)("in Chromium", () => {
   });
 
   test("every tool, and the page after it", async () => {
-    const { env, task } = siteEnv(`${site.origin}/`);
+    const { env, task } = siteEnv(`${site.origin}/`, { maxTurns: 20 });
     await using hand = await playByHand(env, task);
     expect(hand.opening).toBe(`page "Shop" at ${site.origin}/
 e2 heading 1 "Shop"
@@ -103,7 +103,7 @@ e13 a box`);
     expect(await hand.say(["press", { key: "x" }])).toContain('= "Annx"');
     expect(await hand.take("done")).toMatchObject({ done: true, reward: 1 });
     expect(await hand.verdict()).toMatchObject({ type: "scored", score: 1 });
-    expect(hand.episode.measures()).toMatchObject({ toolCalls: 10, toolErrors: 0, refusedRequests: 0 });
+    expect(hand.episode.measures()).toMatchObject({ "tools/calls": 10, "tools/errors": 0, refusedRequests: 0 });
   });
 
   test("faults of the agent are told to it", async () => {

@@ -51,8 +51,8 @@ test("a run keeps the hash of the files; a resumed run with another content is r
   } as const;
   const { folder: run } = await train(config, { runsFolder: join(home, "runs") });
   const inputs = await readJsonObject(join(run, "inputs.json"));
-  expect(Object.keys(inputs)).toEqual([rows]);
+  expect(Object.keys(inputs)).toContain(rows);
   expect(inputs[rows]).toMatch(/^[0-9a-f]{64}$/);
   writeFileSync(rows, '{"question": "1+1?", "answer": 3}\n{"question": "2+2?", "answer": 4}\n');
-  await expect(train(config, { runsFolder: join(home, "runs"), resume: true })).rejects.toThrow("restore the file, or use another name");
+  await expect(train(config, { runsFolder: join(home, "runs"), resume: true })).rejects.toThrow("restore it, or use another name");
 });

@@ -1,6 +1,6 @@
 /** The task, the gate and the stages of the reasoning recipe. */
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { chain, fitsForm, shareOfTrueSteps, shownSteps, worked } from "../../recipes/r1/chain.ts";
 import { readOutcome, stageTable } from "../../recipes/r1/outcome.ts";
@@ -142,9 +142,9 @@ test("all four stages in small: each opens what the one before left, the third t
   const seconds = await runStages({ variant, settings, folder });
   expect(Object.keys(seconds)).toEqual([...stages]);
   const modelOf = async (stage: string) => (await readRun(join(folder, `answers-${stage}`))).config["model"] as { path: string };
-  expect((await modelOf("cold")).path).toBe("models/desk-1m");
+  expect((await modelOf("cold")).path).toBe(resolve("models/desk-1m"));
   expect((await modelOf("grpo-1")).path).toBe(join(folder, "answers-cold-model"));
-  expect((await modelOf("rejection")).path).toBe("models/desk-1m");
+  expect((await modelOf("rejection")).path).toBe(resolve("models/desk-1m"));
   expect((await modelOf("grpo-2")).path).toBe(join(folder, "answers-rejection-model"));
   const lines = readFileSync(join(folder, "answers-rejection.jsonl"), "utf8").trim().split("\n");
   for (const line of lines) {

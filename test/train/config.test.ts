@@ -207,12 +207,22 @@ test.each<[string, object, string]>([
   [
     "a token budget where nothing is sampled",
     { algo: { name: "sft" }, train: { maxSampledTokens: 1000 } },
-    "train.maxSampledTokens: expected 0 with sft, which samples nothing, got 1000; see train.steps",
+    "train.maxSampledTokens: expected nothing with sft, which trains on given examples, got 1000; leave it out",
+  ],
+  [
+    "a temperature where nothing is sampled",
+    { algo: { name: "dpo" }, rollout: { temperature: 0.5 } },
+    "rollout.temperature: expected nothing with dpo, which trains on given examples, got 0.5; leave it out",
+  ],
+  [
+    "a moving reference of a loss whose reference stands",
+    { algo: { name: "dpo" }, train: { referenceDecay: 0.9 } },
+    "train.referenceDecay: expected 0 with algo.name dpo, whose reference is the opened policy, got 0.9; leave it out",
   ],
   [
     "a reference that moves in two ways",
     { algo: { name: "grpo", klCoef: 0.1 }, train: { referenceDecay: 0.9, resetReferenceEvery: 5 } },
-    "train.resetReferenceEvery and train.referenceDecay: expected one of them to be 0, got 5 and 0.9",
+    "train.resetReferenceEvery and train.referenceDecay: expected one of them to be 0, got 5 and 0.9; leave one of them out",
   ],
   [
     "a learning rate for a step that has none",

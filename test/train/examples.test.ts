@@ -194,6 +194,7 @@ test.each<[string, OfflineAlgorithm, object, RegExp]>([
   ["a prompt that ends with an answer", dpo(), { ...good, prompt: [{ role: "assistant", content: "x" }] }, /2 chosen: expected a prompt/],
   ["a row that is too long", dpo(), { ...good, chosen: "dog ".repeat(60) }, /line 2: expected at most 64 tokens .*, got \d+/],
   ["a missing side", dpo(), { prompt: "hi", chosen: "x" }, /line 2 rejected: expected a text or messages, got nothing; a row /],
+  ["two equal answers", dpo(), { ...good, rejected: good.chosen }, /2 "chosen" and "rejected": expected two different answers, got the/],
   ["equal scores", dpo(), { prompt: "hi", answers: [{ text: "a", score: 2 }, { text: "b", score: 2 }] }, /2: .* two scores, got 2/],
   [
     "labels and turns of two numbers",

@@ -28,6 +28,17 @@ const env = defineEnv({
   reward: ({ messages }) => scored(messages.at(-1)!.content.includes("dog") ? 1 : 0, "gold"),
 });
 
+test("what is wrong with the last stage is said before the first one is trained", async () => {
+  const runsFolder = await temporaryFolder();
+  const model = await writeTinyModel(join(runsFolder, "model"), "llama", { max_position_embeddings: 256 });
+  const begin = (algo: NonNullable<RlhfOptions["policy"]["algo"]>) =>
+    rlhf({ model, name: "pets", reward: { data: writeRows(runsFolder, pairs, "pairs.jsonl") }, policy: { env, algo }, runsFolder });
+  const want = "rlhf policy.algo.name: expected an algorithm that learns from its own samples, got dpo";
+  await expect(begin({ name: "dpo" })).rejects.toThrow(want);
+  await expect(begin({ name: "ppo", clipLow: 7 })).rejects.toThrow("algo.clipLow: expected a number above 0 and at most 1, got 7");
+  expect(existsSync(join(runsFolder, "pets-reward"))).toBe(false);
+});
+
 test("three runs, each on the one before; interrupted in the second, it goes on there", { timeout: 600_000 }, async () => {
   const runsFolder = await temporaryFolder();
   const model = await writeTinyModel(join(runsFolder, "model"), "llama", { max_position_embeddings: 256 });

@@ -44,7 +44,9 @@ async function rolloutsOf(folder: string) {
   const rollouts = [];
   for (const { step } of (await readRun(folder)).ledger) {
     for (const { scored, credit } of await readTrajectories(folder, "step", step)) {
-      rollouts.push({ verdict: scored.verdict, advantages: credit?.advantages, trajectory: { ...scored.trajectory, seconds: 0 } });
+      const { measures, ...trajectory } = scored.trajectory;
+      const counted = Object.entries(measures).filter(([name]) => !name.startsWith("seconds/"));
+      rollouts.push({ verdict: scored.verdict, advantages: credit?.advantages, counted, trajectory: { ...trajectory, seconds: 0 } });
     }
   }
   return rollouts;

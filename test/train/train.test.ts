@@ -115,7 +115,7 @@ test("a supervised run resumes on the data it began with, and on no other", asyn
     "enough",
   );
   writeFileSync(data, supervisedLine("2+2", "five"));
-  await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore the file, or use another name$/);
+  await expect(resume()).rejects.toThrow(/expected \S+data\.jsonl as it was when the run began .* restore it, or use another name$/);
   writeFileSync(data, supervisedLine("2+2", "four"));
   expect((await resume()).steps).toBe(3);
 });
@@ -222,6 +222,9 @@ test("what an algorithm needs must be there, and what it would ignore must not",
     "data: expected a JSONL file of dialogues, which sft trains on, got nothing",
   );
   await expect(run({ data: "x.jsonl" })).rejects.toThrow("data: expected nothing with grpo, which trains on what it samples, got x.jsonl");
+  await expect(run({ algo: { name: "process-grpo" } })).rejects.toThrow(
+    "algo.name: expected an algorithm that needs no scorer of turns, got process-grpo; hand one to train({ attach })",
+  );
   await expect(run({}, false)).rejects.toThrow("env: expected an environment, which grpo samples in, got nothing");
   await expect(run({ env: { name: "desk" } })).rejects.toThrow(
     'env.name: expected "letters", the environment that was handed in, got "desk"',

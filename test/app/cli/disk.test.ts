@@ -35,7 +35,7 @@ test.each([
   ["export to a forbidden place", ["export", "run", "--to", `${forbidden}/a/out.gguf`], /\/sys\/fs\/a: expected permission .*\(E/],
   ["report of a file", ["report", "file/run"], /run file\/run: expected a run folder \(with config.json\), got none; give the path/],
   ["pull into a file", ["pull", "org/tiny"], /^error: .*(ENOTDIR|EEXIST|answer)/],
-  ["verify of a folder", ["verify", "model", "-V", "math"], /verify \S*model: expected a \.jsonl or \.csv file, .*, got no/],
+  ["verify of a folder", ["verify", "model", "-V", "math"], /verify \S*model: expected a .jsonl, .csv or .parquet file, .*, got no/],
 ])("%s", async (_, args, message) => {
   const { cwd, flywheel } = await setUp();
   const before = readdirSync(cwd).sort();

@@ -31,7 +31,9 @@ const journalOf = (folder: string, adapter = "default"): string => join(folder, 
 
 test("a preferred answer becomes likelier, the other one less; before and after are what the engine says", async () => {
   const llm = await open();
-  const [a, b] = await llm.generate(prompt, { count: 2, maxTokens: 12 });
+  const answers = await llm.generate(prompt, { count: 8, maxTokens: 12 });
+  const a = answers[0];
+  const b = answers.find(({ message }) => message.content !== a!.message.content);
   const scoresOf = async () => new Map((await llm.rank([a!, b!])).map(({ answer, logprob }) => [answer.id, logprob]));
   const before = await scoresOf();
   const learned = await llm.learn({ chosen: a!, rejected: b! });
@@ -47,15 +49,16 @@ test("a preferred answer becomes likelier, the other one less; before and after 
 
 test("the ids that are trained are those that were sampled", async () => {
   const llm = await open();
-  const [a, b] = await llm.generate(prompt, { count: 2, maxTokens: 3 });
-  await llm.learn({ chosen: b!, rejected: a! });
+  const [answer] = await llm.generate(prompt, { maxTokens: 3 });
+  await llm.learn({ answer: answer!, good: true });
   const [{ entry }] = (await llm.history()) as [Awaited<ReturnType<OnlineLLM["history"]>>[number]];
   const [lesson] = entry.lessons;
-  if (lesson?.kind !== "pair") throw new Error("no pair");
-  expect(lesson.chosen[0]!.ids).toEqual([...b!.promptIds, ...b!.ids]);
-  expect(lesson.chosen[0]!.trained).toEqual(b!.ids.map((_id, t) => b!.promptIds.length + t));
+  if (lesson?.kind !== "label") throw new Error("no label");
+  const { promptIds, ids, logprobs } = answer!;
+  expect(lesson.rows[0]!.ids).toEqual([...promptIds, ...ids]);
+  expect(lesson.rows[0]!.trained).toEqual(ids.map((_id, t) => promptIds.length + t));
   // Sampled at temperature 1 by the opened model, so its log-probs are the reference's.
-  lesson.chosen[0]!.reference.forEach((value, t) => expect(value).toBeCloseTo(b!.logprobs[t]!, 4));
+  lesson.rows[0]!.reference.forEach((value, t) => expect(value).toBeCloseTo(logprobs[t]!, 4));
 });
 
 test.each([

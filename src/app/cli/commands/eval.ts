@@ -46,7 +46,7 @@ async function run(source: string, given: Given, services: CliServices): Promise
   const own = await runSettings(source, services);
   const named = given.env === undefined ? (own === null ? { name: "desk" } : own.env) : envOf(given.env);
   if (named === undefined) {
-    const remedy = "its environment came from a program: name one with --env, or call evaluate() there";
+    const remedy = "it was trained on given examples, or its environment came from a program: name one with --env";
     throw new ConfigError(expected(`run ${source}`, "a configuration that names its environment", "none", remedy));
   }
   const env = await openEnv(named);

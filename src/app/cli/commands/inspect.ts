@@ -32,6 +32,10 @@ async function inspect(folder: string, options: InspectOptions, services: CliSer
   const kind: TrajectoryKind = options.eval === true ? "eval" : "step";
   const step = options.step ?? (await stepOf(run, kind, options.rollout));
   const records = await readTrajectories(folder, kind, step);
+  if (records.length === 0 && run.ledger.length > 0 && run.ledger.every(({ rollouts }) => rollouts.length === 0) && kind === "step") {
+    const want = "a run that samples while it trains";
+    throw new RunError(expected(`run ${folder}`, want, "one on given examples", "see report, or --eval for held-out rollouts"));
+  }
   if (records.length === 0)
     throw new RunError(
       expected(`run ${folder}`, `recorded rollouts of ${kind} ${step}`, "none", `recorded are ${await recorded(run, kind)}`),
