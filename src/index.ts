@@ -55,7 +55,6 @@ export { loadRewardModel, modelReward, scoreConversations } from "./loop/reward/
 export * from "./algo/index.ts";
 export { codeTool, dataset, defineEnv, defineTool, desk, exactText, gated, number, tasksFrom, turnRewards, weighted } from "./env/kit.ts";
 export { booking, checkEnv, house, mcpTools, openApiTools, openDataset, policyUser, review, searchTool, toolShaping } from "./env/kit.ts";
-export { browserEnv, miniwob } from "./env/kit.ts";
 export type * from "./env/kit.ts";
 
 /** OpenAI's interface over a policy. */

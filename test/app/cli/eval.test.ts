@@ -22,7 +22,8 @@ test("a run is measured on its own environment, with its own limits", async () =
 test("a run whose environment came from a program is not measured on another", async () => {
   const { code, err } = await runFlywheel(["eval", runFolder({ rollout: { maxTokens: 24, maxTurns: 2 } })]);
   expect(code).not.toBe(0);
-  expect(err).toContain("expected a configuration that names its environment, got none; it was trained on given examples, or its environment came");
+  const told = "expected a configuration that names its environment, got none; it was trained on given examples, or its environment";
+  expect(err).toContain(told);
 });
 
 test("more tokens than the model's context are refused", async () => {
