@@ -7,7 +7,6 @@ export { openDataset, type OpenDatasetOptions, type OpenedDataset } from "../loo
 export { gated, turnRewards, weighted } from "../loop/reward/compose.ts";
 export { exactText } from "../loop/reward/verifiers/exact-text.ts";
 export { number } from "../loop/reward/verifiers/number.ts";
-export type { BrowserEnvDefinition } from "./browser/episode.ts";
 export { codeTool } from "./tools/code.ts";
 export { booking, type BookingOptions } from "./booking.ts";
 export { desk } from "./desk.ts";
