@@ -4,7 +4,7 @@
  */
 import { scored } from "../../src/errors.ts";
 import { defineEnv, gated, number } from "../../src/env/kit.ts";
-import { hash32, integer, permutation, rng, uniform } from "../../src/random.ts";
+import { hash32, integer, permutation, rng } from "../../src/random.ts";
 import type { Env, Message, Reward, Split, Task, Turn } from "../../src/types.ts";
 
 /** Of a week: 42 sums of one step, and no part of a chain says anything about its result. */
@@ -57,24 +57,13 @@ export function shareOfTrueSteps(reasoning: string): number {
   return lines.length === 0 ? 0 : right.length / lines.length;
 }
 
-/** The right answer to a task, alone or after its steps: all of them, or the first `shown`. */
-export function worked({ data }: Task, reasoning: boolean, shown = Infinity): Message {
+/** The right answer to a task, alone or after its steps. */
+export function worked({ data }: Task, reasoning: boolean): Message {
   const answer: Message = { role: "assistant", content: `The answer is ${data["answer"] as number}.` };
-  return reasoning ? { ...answer, reasoning: stepsOf(data).slice(0, shown).join("\n") } : answer;
+  return reasoning ? { ...answer, reasoning: stepsOf(data).join("\n") } : answer;
 }
 
 const stepsOf = (data: Task["data"]): readonly string[] => data["steps"] as readonly string[];
-
-/**
- * How many steps the author of a worked dialogue writes down: a share of `hasty` leaves some of the last ones out, and still knows
- * the answer.
- * A policy that learned from them has to find out for itself how much reasoning it needs.
- */
-export function shownSteps({ id, data }: Task, hasty: number): number {
-  const { length } = stepsOf(data);
-  const key = rng(0, "shown steps", id);
-  return uniform(key, 0) < hasty ? 1 + integer(key, length - 1, 1) : length;
-}
 
 /** Draws until the chain falls to this split: a fifth of all chains, by hash, belong to the test split. */
 function taskOf(split: Split, index: number, [least, most]: readonly [number, number]): Task {

@@ -18,8 +18,6 @@ export interface Settings {
   readonly evalTasks: number;
   /** Worked dialogues of the cold start. */
   readonly worked: number;
-  /** Share of them whose author leaves steps out. */
-  readonly hasty: number;
   readonly cold: StageSettings;
   readonly grpo: StageSettings;
   /** Tasks that are sampled, samples of each, and most answers that are kept of one task. */
@@ -36,7 +34,6 @@ export const shipped: Settings = {
   groupSize: 8,
   evalTasks: 300,
   worked: 2_000,
-  hasty: 0,
   cold: { steps: 320, perStep: 24, learningRate: 2e-3 },
   grpo: { steps: 150, perStep: 32, learningRate: 1e-4 },
   sampled: { tasks: 1_000, samples: 4, keep: 2 },

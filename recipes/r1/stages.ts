@@ -10,7 +10,7 @@ import { exportModel } from "../../src/train/export.ts";
 import { train, type TrainOptions } from "../../src/train/train.ts";
 import type { TrainConfigInput } from "../../src/train/config.ts";
 import type { Env, Group, Message, Task } from "../../src/types.ts";
-import { chain, shownSteps, worked } from "./chain.ts";
+import { chain, worked } from "./chain.ts";
 import type { Settings } from "./settings.ts";
 
 export interface Variant {
@@ -116,8 +116,7 @@ async function dialoguesFor(stage: "cold" | "rejection", context: StageRun): Pro
   if (existsSync(file)) return file;
   const source = env.tasks("train");
   const last = (count: number, after: number): Task[] => Array.from({ length: count }, (_, i) => source.at(source.size - 1 - after - i));
-  const answered = (task: Task): Message => worked(task, variant.reasoning, shownSteps(task, settings.hasty));
-  const written = last(settings.worked, 0).map((task) => [...task.prompt, answered(task)]);
+  const written = last(settings.worked, 0).map((task) => [...task.prompt, worked(task, variant.reasoning)]);
   const sampled = stage === "cold" ? [] : await sampledDialogues(last(settings.sampled.tasks, settings.worked), context);
   const dialogues = [...written, ...sampled];
   writeFileSync(file, `${dialogues.map((messages) => JSON.stringify({ messages })).join("\n")}\n`);

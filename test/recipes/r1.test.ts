@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { chain, fitsForm, shareOfTrueSteps, shownSteps, worked } from "../../recipes/r1/chain.ts";
+import { chain, fitsForm, shareOfTrueSteps, worked } from "../../recipes/r1/chain.ts";
 import { readOutcome, stageTable } from "../../recipes/r1/outcome.ts";
 import { larger } from "../../recipes/r1/settings.ts";
 import { rightAnswers, runStages, stages } from "../../recipes/r1/stages.ts";
@@ -37,24 +37,6 @@ test("a chain's answer is its value, its steps are true, and every result on the
     lengths.add(steps.length + 1);
   }
   expect([...lengths].sort()).toEqual([4, 5, 6]);
-});
-
-test("hasty authors leave out last steps in the stated share, never all, and still give the right answer", () => {
-  const tasks = Array.from({ length: 2_000 }, (_, i) => thinking.tasks("train").at(i));
-  const left = tasks.map((task) => (task.data["steps"] as readonly string[]).length - shownSteps(task, 0.6));
-  // Four standard deviations of a share of 0.6 at 2,000: 0.044.
-  expect(Math.abs(left.filter((count) => count > 0).length / 2_000 - 0.6)).toBeLessThan(0.044);
-  tasks.forEach((task, i) => {
-    const { length } = task.data["steps"] as readonly string[];
-    expect(left[i]).toBeGreaterThanOrEqual(0);
-    expect(left[i]).toBeLessThan(length);
-    expect(shownSteps(task, 0)).toBe(length);
-  });
-  const [task] = tasks;
-  const { reasoning, content } = worked(task!, true, 1);
-  expect(reasoning).toBe((task!.data["steps"] as readonly string[])[0]);
-  expect(content).toBe(`The answer is ${task!.data["answer"] as number}.`);
-  expect(worked(task!, false, 1)).not.toHaveProperty("reasoning");
 });
 
 test("no chain is in both splits, and both variants ask the same", () => {

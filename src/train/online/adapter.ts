@@ -156,7 +156,7 @@ export class OnlineAdapter {
   }
 
   /** Learns one acknowledged piece of feedback; its outcome is durable on return. */
-  async learn({ id, lessons }: FeedbackEntry, context: LearnContext): Promise<Learned> {
+  async learn({ id, lessons }: FeedbackEntry, watched: LearnContext): Promise<Learned> {
     const started = performance.now();
     const { engine, engineName, settings } = this.#options;
     const seconds = (): number => (performance.now() - started) / 1000;
@@ -171,7 +171,6 @@ export class OnlineAdapter {
     if (lessons.length === 0) return done("recorded", { reason: "a score in the middle says nothing to learn" });
     const replayed = this.#replayed(id);
     const restore = (): Promise<void> => this.#load();
-    const watched = context;
     const update = await boundedUpdate(engine, { adapter: engineName, settings, lessons, replayed, watched, restore });
     const { before } = update;
     if (update.type === "held") return done("held", { before, reason: update.reason });

@@ -13,11 +13,14 @@ interface Part {
 
 export const rowsOf = (lesson: Lesson): LessonRow[] => (lesson.kind === "pair" ? [...lesson.chosen, ...lesson.rejected] : lesson.rows);
 
-const encoded = ({ ids, trained }: LessonRow) => ({ ids: Int32Array.from(ids), trained: Int32Array.from(trained) });
+/** Ids and trained positions, as lists or as arrays of integers. */
+type Encoded = Readonly<Record<"ids" | "trained", ArrayLike<number>>>;
+
+const encoded = ({ ids, trained }: Encoded) => ({ ids: Int32Array.from(ids), trained: Int32Array.from(trained) });
 const tokensOf = (rows: readonly LessonRow[]): number => rows.reduce((sum, { trained }) => sum + trained.length, 0);
 
 /** A row to be scored, without fields. */
-export const plainRow = (row: LessonRow): TrainRow => ({ ...encoded(row), fields: {}, temperature: 1 });
+export const plainRow = (row: Encoded): TrainRow => ({ ...encoded(row), fields: {}, temperature: 1 });
 
 /** `beta` is DPO's and KTO's. */
 export function lessonBatches(lessons: readonly Lesson[], beta: number): Part[] {

@@ -3,10 +3,11 @@ import type { EncodedDialogue } from "../../compute/text/dialogue.ts";
 import type { Engine } from "../../types.ts";
 import type { Draft } from "./feedback.ts";
 import type { Lesson, LessonRow } from "./journal.ts";
+import { plainRow } from "./lesson-batch.ts";
 
 /** `reference` names the opened model in the engine. */
 export async function referenceRows(engine: Engine, rows: readonly EncodedDialogue[], reference: string): Promise<LessonRow[]> {
-  const logprobs = await engine.logprobs(rows.map((row) => ({ ...row, fields: {}, temperature: 1 })), { adapter: reference });
+  const logprobs = await engine.logprobs(rows.map(plainRow), { adapter: reference });
   return rows.map(({ ids, trained }, r) => ({ ids: [...ids], trained: [...trained], reference: [...logprobs[r]!] }));
 }
 

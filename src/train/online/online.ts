@@ -14,6 +14,7 @@ import { critiquePrompt } from "./critique.ts";
 import { contextOf, exactly, messageOf, promptOf, readFeedback, type Answer, type Taught } from "./feedback.ts";
 import { openFolder, type OnlineFolder } from "./folder.ts";
 import type { FeedbackEntry, LessonRow, Told } from "./journal.ts";
+import { plainRow } from "./lesson-batch.ts";
 import { lessonsOf, referenceRows } from "./lesson-rows.ts";
 import { readSettings, type GenerateOptions, type LearnOptions, type OnlineOptions } from "./options.ts";
 
@@ -181,11 +182,8 @@ export class OnlineLLM implements AsyncDisposable {
   /** Log-probs of whole answers to one prompt under the adapter, best first: how they would be ranked now. */
   async rank(answers: readonly Answer[], options: { readonly adapter?: string } = {}): Promise<{ answer: Answer; logprob: number }[]> {
     const adapter = await this.#adapter(options.adapter ?? answers[0]?.adapter ?? "default");
-    const rows = answers.map((answer) => exactly(answer, "answer"));
-    const logprobs = await this.#inTurn(() => {
-      const plain = rows.map((row) => ({ ...row, fields: {}, temperature: 1 }));
-      return this.#parts.policy.engine.logprobs(plain, { adapter: adapter.served });
-    });
+    const rows = answers.map((answer) => plainRow(exactly(answer, "answer")));
+    const logprobs = await this.#inTurn(() => this.#parts.policy.engine.logprobs(rows, { adapter: adapter.served }));
     const scored = answers.map((answer, i) => ({ answer, logprob: logprobs[i]!.reduce((a, b) => a + b, 0) }));
     return scored.sort((a, b) => b.logprob - a.logprob);
   }
